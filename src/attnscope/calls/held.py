@@ -1,0 +1,87 @@
+"""Tensors that a trace keeps: by reference, and safe against later changes in place."""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch import Tensor
+
+from attnscope.errors import ReplayError
+
+
+class Held:
+    """One tensor kept by reference; a copy is taken only when somebody is about to change it.
+
+    The recorder calls `freeze` before an in-place operation that it sees. A change that it could not
+    see (after the recording, or from outside PyTorch) is noticed by the tensor's version counter.
+    """
+
+    __slots__ = ("__weakref__", "_tensor", "_version")
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Keep `tensor` by reference."""
+        self._tensor = tensor
+        self._version = version(tensor)
+
+    @property
+    def tensor(self) -> Tensor:
+        """The tensor as it was when it was recorded, detached from autograd."""
+        if version(self._tensor) != self._version:
+            raise ReplayError(
+                doing="reading a recorded tensor",
+                found=f"a tensor {tuple(self._tensor.shape)} that was changed in place after the "
+                "recording ended",
+                todo="read the values, or trace.save(path), before the model runs on",
+            )
+        return self._tensor.detach()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        return tuple(self._tensor.shape)
+
+    @property
+    def raw(self) -> Tensor:
+        """The very tensor object, unchecked."""
+        return self._tensor
+
+    def is_of(self, tensor: Tensor) -> bool:
+        """Return whether this keeps `tensor`, unchanged since."""
+        return self._tensor is tensor and version(tensor) == self._version
+
+    def freeze(self) -> None:
+        """Take a copy with the same strides, since the original is about to change."""
+        source = self._tensor.detach()
+        copy = source.clone()
+        if copy.stride() != source.stride() and source.layout == torch.strided:
+            copy = _strided_copy(source)
+        self._tensor = copy
+        self._version = version(copy)
+
+    def replace(self, tensor: Tensor) -> None:
+        """Keep `tensor`, of equal values, instead: a copy in another place such as the CPU."""
+        self._tensor = tensor
+        self._version = version(tensor)
+
+
+def version(tensor: Tensor) -> int:
+    """Return the count of in-place changes; 0 where PyTorch keeps none (inference mode)."""
+    with contextlib.suppress(RuntimeError):
+        return int(tensor._version)  # noqa: SLF001  the documented way to ask for it
+    return 0
+
+
+def storage_key(tensor: Tensor) -> int:
+    """Return the address of the memory behind `tensor`; 0 where it has none of its own."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def _strided_copy(source: Tensor) -> Tensor:
+    """Copy `source` into fresh memory under the same strides (kernels may depend on them)."""
+    extent = 1 + sum((n - 1) * s for n, s in zip(source.shape, source.stride(), strict=True))
+    memory = source.as_strided((extent,), (1,), source.storage_offset()).clone()
+    return memory.as_strided(source.shape, source.stride())

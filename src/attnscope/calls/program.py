@@ -1,0 +1,224 @@
+"""The recorded operations from `q·k` to the context, and how they are run again.
+
+A program is exact whatever the code did: it holds the very functions and arguments, in order, and
+runs them on the very tensors. Reading it into a scale, a mask and so on is somebody else's job and
+may fail without harm to the replay.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.held import Held
+from attnscope.calls.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A reference, inside recorded arguments, to value `index` of the program."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RandomState:
+    """State of the random generator of one device just before an operation drew from it."""
+
+    device: torch.device
+    state: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast:
+    """The autocast that an operation ran under."""
+
+    device_type: str
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One call of a PyTorch function, its tensors replaced by `Value`.
+
+    defines: the values that its outputs are, in order. An operation that changes a tensor in place
+    defines a new value for it; `target` is then the value it changed.
+    needs: every value that has to exist before it, earlier changes of the same memory included.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    defines: tuple[int, ...]
+    needs: tuple[int, ...]
+    target: int | None = None
+    random: RandomState | None = None
+    autocast: Autocast | None = None
+    source: Source | None = None
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+    def values(self) -> Iterator[int]:
+        """Iterate over the values that the arguments refer to, in order."""
+        for value in _leaves((self.args, self.kwargs)):
+            if isinstance(value, Value):
+                yield value.index
+
+
+@dataclass(slots=True)
+class Program:
+    """Operations in the order they happened, with the tensors that came from outside."""
+
+    inputs: dict[int, Held]
+    operations: tuple[Operation, ...]
+    _touched: frozenset[int] | None = field(default=None, repr=False)
+
+    def run(
+        self,
+        wanted: Iterable[int],
+        given: Mapping[int, Tensor] | None = None,
+    ) -> dict[int, Tensor]:
+        """Run what `wanted` needs and return those values.
+
+        given: tensors to use instead of what the program would compute or was recorded with.
+        The random state of every device is left as it was; each random operation draws again what
+        it drew when it was recorded.
+        """
+        wanted = tuple(wanted)
+        values: dict[int, Tensor] = {}
+        chosen = self._needed(wanted, given or {})
+        changed = self._changed_inputs()
+        for index, tensor in (given or {}).items():
+            values[index] = tensor.clone() if index in changed else tensor
+        with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+            for operation in chosen:
+                self._load(operation, values, changed)
+                _run_one(operation, values, given or {})
+        for index in wanted:
+            if index not in values:
+                values[index] = self.inputs[index].tensor
+        return {index: values[index] for index in wanted}
+
+    def position_of(self, held: Held) -> int:
+        """Return the value that `held` is an input of the program as."""
+        return next(index for index, known in self.inputs.items() if known is held)
+
+    def _load(
+        self, operation: Operation, values: dict[int, Tensor], changed: frozenset[int]
+    ) -> None:
+        for index in operation.values():
+            if index not in values:
+                tensor = self.inputs[index].tensor
+                values[index] = tensor.clone() if index in changed else tensor
+
+    def _needed(
+        self, wanted: tuple[int, ...], given: Mapping[int, Tensor]
+    ) -> tuple[Operation, ...]:
+        """Return the operations that `wanted` depends on, in order, not going behind `given`."""
+        needed = set(wanted) - set(given)
+        chosen = []
+        for operation in reversed(self.operations):
+            if needed.isdisjoint(operation.defines):
+                continue
+            chosen.append(operation)
+            needed.update(index for index in operation.needs if index not in given)
+        return tuple(reversed(chosen))
+
+    def _changed_inputs(self) -> frozenset[int]:
+        """Return the values whose memory some operation writes to, directly or through a view."""
+        if self._touched is None:
+            touched = {op.target for op in self.operations if op.target is not None}
+            for operation in reversed(self.operations):
+                if not touched.isdisjoint(operation.defines):
+                    touched.update(operation.values())
+            self._touched = frozenset(touched)
+        return self._touched
+
+
+def _run_one(
+    operation: Operation, values: dict[int, Tensor], given: Mapping[int, Tensor]
+) -> None:
+    args = _fill(operation.args, values)
+    kwargs = _fill(dict(operation.kwargs), values)
+    with _autocast(operation.autocast), _random(operation.random):
+        output = operation.function(*args, **kwargs)
+    if operation.name == "setitem":
+        output = args[0]
+    tensors = [leaf for leaf in _leaves(output) if isinstance(leaf, Tensor)]
+    for index, tensor in zip(operation.defines, tensors, strict=False):
+        if index not in given:
+            values[index] = tensor
+
+
+def _leaves(tree: Any) -> Iterator[Any]:  # noqa: ANN401  arguments of any PyTorch function
+    if isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from _leaves(item)
+    elif isinstance(tree, Mapping):
+        for item in tree.values():
+            yield from _leaves(item)
+    elif isinstance(tree, slice):
+        yield from (tree.start, tree.stop, tree.step)
+    else:
+        yield tree
+
+
+def _fill(tree: Any, values: Mapping[int, Tensor]) -> Any:  # noqa: ANN401
+    return map_leaves(tree, lambda leaf: values[leaf.index] if isinstance(leaf, Value) else leaf)
+
+
+def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    """Rebuild recorded arguments with `change` applied to everything that is not a container."""
+    if isinstance(tree, tuple):
+        items = [map_leaves(item, change) for item in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+    if isinstance(tree, list):
+        return [map_leaves(item, change) for item in tree]
+    if isinstance(tree, dict):
+        return {key: map_leaves(item, change) for key, item in tree.items()}
+    if isinstance(tree, slice):
+        return slice(change(tree.start), change(tree.stop), change(tree.step))
+    return change(tree)
+
+
+@contextlib.contextmanager
+def _autocast(autocast: Autocast | None) -> Iterator[None]:
+    if autocast is None:
+        with torch.autocast("cpu", enabled=False):
+            yield
+        return
+    with torch.autocast(autocast.device_type, dtype=autocast.dtype, cache_enabled=False):
+        yield
+
+
+@contextlib.contextmanager
+def _random(random: RandomState | None) -> Iterator[None]:
+    """Draw from the recorded state, then put the generator back."""
+    if random is None:
+        yield
+        return
+    before = random_state(random.device)
+    _set_random_state(random)
+    try:
+        yield
+    finally:
+        _set_random_state(before)
+
+
+def random_state(device: torch.device) -> RandomState:
+    """Return the present state of the generator that operations on `device` draw from."""
+    if device.type in {"cpu", "meta"}:
+        return RandomState(device, torch.get_rng_state())
+    return RandomState(device, torch.get_device_module(device).get_rng_state(device))
+
+
+def _set_random_state(random: RandomState) -> None:
+    if random.device.type in {"cpu", "meta"}:
+        torch.set_rng_state(random.state)
+    else:
+        torch.get_device_module(random.device).set_rng_state(random.state, random.device)

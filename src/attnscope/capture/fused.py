@@ -1,0 +1,256 @@
+"""Evidence of a fused kernel: q, k, v and arguments; everything else is derived when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.arrangement import Arrangement, from_names
+from attnscope.calls.evidence import Sizes
+from attnscope.calls.held import Held
+from attnscope.calls.recipe import Recipe
+from attnscope.calls.shapes import ShapeRow
+from attnscope.calls.tolerance import largest_relative
+from attnscope.capture.gradients import Cotangent
+from attnscope.capture.kernel import Axes, KernelCall
+from attnscope.capture.layout import Layout
+from attnscope.capture.provenance import Operand
+from attnscope.capture.reading.sheet import operand_rows
+from attnscope.capture.reading.trails import Trails, scale_of
+from attnscope.errors import ReplayError
+
+_WORDS = {
+    "q": ("batch", "heads", "queries", "head_dim"),
+    "k": ("batch", "kv_heads", "keys", "head_dim"),
+    "v": ("batch", "kv_heads", "keys", "value_dim"),
+}
+
+
+@dataclass(eq=False)
+class FusedEvidence:
+    """The arguments of one kernel call, by reference."""
+
+    kind: str
+    own: Recipe
+    axes: Axes
+    output_axes: Axes
+    q: Operand
+    k: Operand
+    v: Operand
+    output: Held
+    cotangent: Cotangent
+    kernel: KernelCall
+
+    # -- arrangement -----------------------------------------------------------------------------
+
+    @cached_property
+    def arrangements(self) -> dict[str, Arrangement]:
+        """How each tensor becomes canonical; repeated kv heads are found by their trails."""
+        plain = {
+            name: from_names(operand.held.shape, self.axes)
+            for name, operand in (("q", self.q), ("k", self.k), ("v", self.v))
+        }
+        copies = {name: _copies(operand, self.axes) for name, operand in (("k", self.k), ("v", self.v))}
+        if copies["k"] and copies["k"] == copies["v"]:
+            for name in ("k", "v"):
+                plain[name] = _without_copies(plain[name], self.axes, copies[name])
+        plain["context"] = from_names(self.output.shape, self.output_axes)
+        return plain
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Sizes in the canonical layout."""
+        shapes = {name: arrangement.shape for name, arrangement in self.arrangements.items()}
+        batch = max(shapes["q"][0], shapes["k"][0])
+        kv_heads = max(shapes["k"][1], shapes["v"][1])
+        heads, queries, head_dim = shapes["q"][1:]
+        heads = max(heads, kv_heads)
+        return Sizes(batch, heads, kv_heads, queries, shapes["k"][2], head_dim, shapes["v"][3])
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The kernel's arguments, with what was multiplied into q and k before."""
+        sizes = self.sizes
+        recipe = replace(self.own, group=max(sizes.heads // max(sizes.kv_heads, 1), 1))
+        if recipe.expansion == "none" and sizes.kv_heads != sizes.heads:
+            copied = _copies(self.k, self.axes)
+            recipe = replace(recipe, expansion="expand" if copied else "broadcast")
+        scale = recipe.scale
+        if scale is not None:
+            for operand in (self.q, self.k):
+                scale = scale * scale_of(operand.trail)
+        return replace(recipe, scale=scale)
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def value(self, name: str) -> Tensor:
+        """Return one tensor in the canonical layout."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+            if name == "scores":
+                return self._scores(*self._qk())
+            if name == "weights":
+                return self._weights(*self._qk())
+            if name == "context":
+                return self._context()
+            operand = {"q": self.q, "k": self.k, "v": self.v}[name]
+            return self._operand(name, operand)
+
+    def _operand(self, name: str, operand: Operand) -> Tensor:
+        tensor = self._spread(self.arrangements[name].canonical(operand.held.tensor))
+        scale = scale_of(operand.trail) if name != "v" else 1.0
+        return tensor / scale if isinstance(scale, Tensor) or scale != 1.0 else tensor
+
+    def _spread(self, tensor: Tensor) -> Tensor:
+        if tensor.shape[0] == 1 and self.sizes.batch > 1:
+            return tensor.expand(self.sizes.batch, *tensor.shape[1:])
+        return tensor
+
+    def _qk(self) -> tuple[Tensor, Tensor]:
+        return self._operand("q", self.q), self._operand("k", self.k)
+
+    def _scores(self, q: Tensor, k: Tensor) -> Tensor:
+        if self.kernel.scores is not None:
+            return self.kernel.scores(q, k)
+        return self.recipe.scores(q, k)
+
+    def _weights(self, q: Tensor, k: Tensor) -> Tensor:
+        if self.kernel.scores is not None:
+            return self.recipe.normalise(self.kernel.scores(q, k))
+        return self.recipe.weights(q, k)
+
+    def _context(self) -> Tensor:
+        if self.kernel.finish is not None:
+            return self._derived_context(*self._qk(), self._operand("v", self.v), None)
+        return self.arrangements["context"].canonical(self.output.tensor)
+
+    def _derived_context(
+        self, q: Tensor, k: Tensor, v: Tensor, dtype: torch.dtype | None
+    ) -> Tensor:
+        if self.kernel.scores is not None:
+            weights = self._weights(q.to(dtype or q.dtype), k.to(dtype or k.dtype))
+            return weights @ _grouped(v.to(weights.dtype), weights.shape[1])
+        return self.recipe.context(q, k, v, dtype)
+
+    def weight_blocks(self) -> Iterator[Tensor]:
+        """Yield the weights by blocks of queries: no queries×keys matrix is kept."""
+        q, k = self._qk()
+        if self.kernel.scores is not None:
+            yield self._weights(q, k)
+            return
+        yield from self.recipe.weight_blocks(q, k)
+
+    def replay_error(self) -> float | None:
+        """Compare the kernel's output with the definition in float64."""
+        actual = self.output.raw
+        if actual.is_meta or type(actual).__name__ == "FakeTensor" or self.recipe.dropout:
+            return None
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+            q, k = self._qk()
+            context = self._derived_context(q, k, self._operand("v", self.v), torch.float64)
+            if self.kernel.finish is not None:
+                own = self.output.tensor
+                return largest_relative(self.kernel.finish(context.to(own.dtype)), own)
+            return largest_relative(context, self._context())
+
+    # -- gradients -------------------------------------------------------------------------------
+
+    def gradient(self, name: str) -> Tensor:
+        """Derive the gradient from that of the kernel's output, by autograd on the definition."""
+        if self.kernel.finish is not None:
+            raise ReplayError(
+                doing=f"deriving the gradient of {name}",
+                found="a kernel that runs under no_grad only",
+                todo="run the module in train mode, where it computes attention step by step",
+            )
+        cotangent = self.arrangements["context"].canonical(self.cotangent.tensor())
+        if name == "context":
+            return cotangent
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            return self._backward(name, cotangent)
+
+    def _backward(self, name: str, cotangent: Tensor) -> Tensor:
+        leaves = {one: self.value(one).clone().requires_grad_() for one in ("q", "k", "v")}
+        scores = self._scores(leaves["q"], leaves["k"])
+        weights = self.recipe.normalise(scores)
+        context = weights @ _grouped(leaves["v"], weights.shape[1])
+        wanted = {**leaves, "scores": scores, "weights": weights}[name]
+        (gradient,) = torch.autograd.grad(context, [wanted], cotangent)
+        return gradient
+
+    def shapes(self) -> tuple[ShapeRow, ...]:
+        """Return one row a step: projections to q, k, v, then what the kernel holds inside."""
+        sizes = self.sizes
+        rows = [
+            row
+            for name, operand in (("q", self.q), ("k", self.k), ("v", self.v))
+            for row in operand_rows(name, operand.trail, self.arrangements[name], _WORDS[name])
+        ]
+        matrix = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
+        inside = ("batch", "heads", "queries", "keys")
+        rows.append(ShapeRow(f"inside {self.kind}", "scores", matrix, inside))
+        rows.append(ShapeRow(f"inside {self.kind}", "weights", matrix, inside))
+        context = (*matrix[:3], sizes.value_dim)
+        rows.append(ShapeRow(self.kind, "context", context, (*inside[:3], "value_dim")))
+        return tuple(rows)
+
+
+def fused_evidence(
+    kernel: KernelCall, q: Operand, k: Operand, v: Operand, output: Held, cotangent: Cotangent
+) -> FusedEvidence:
+    """Return the evidence of one kernel call."""
+    return FusedEvidence(
+        kind=kernel.kind,
+        own=kernel.recipe,
+        axes=kernel.axes,
+        output_axes=kernel.output_axes or kernel.axes,
+        q=q,
+        k=k,
+        v=v,
+        output=output,
+        cotangent=cotangent,
+        kernel=kernel,
+    )
+
+
+def _heads_axis(layout: Layout | None, axes: Axes) -> tuple[int, ...]:
+    """Return for each factor of the heads axis its size, negative where it is a copy."""
+    if layout is None or "heads" not in axes:
+        return ()
+    atoms = layout.axes[axes.index("heads")]
+    return tuple(-atom.size if atom.repeated else atom.size for atom in atoms)
+
+
+def _copies(operand: Operand, axes: Axes) -> tuple[int, ...]:
+    """Return the factors of the heads axis where the trail shows copies of kv heads, else ()."""
+    trail = operand.trail
+    layout = Trails().layout(trail) if trail is not None and trail.shape == operand.held.shape else None
+    factors = _heads_axis(layout, axes)
+    return factors if any(size < 0 for size in factors) else ()
+
+
+def _without_copies(plain: Arrangement, axes: Axes, factors: tuple[int, ...]) -> Arrangement:
+    """Split the heads axis into `factors` and drop the copies."""
+    at = axes.index("heads")
+    sizes = tuple(abs(size) for size in factors)
+    splits = (*plain.splits[:at], sizes, *plain.splits[at + 1 :])
+    starts = [sum(len(axis) for axis in splits[:axis]) for axis in range(len(splits))]
+    names = ("batch", "heads", "tokens", "dim")
+    groups = []
+    for name in names:
+        group: list[int] = []
+        for axis, own in enumerate(axes):
+            if own != name:
+                continue
+            members = range(starts[axis], starts[axis] + len(splits[axis]))
+            group.extend(m for m in members if axis != at or factors[m - starts[at]] > 0)
+        groups.append(tuple(group))
+    copies = tuple(starts[at] + i for i, size in enumerate(factors) if size < 0)
+    return Arrangement(splits, tuple(groups), copies)
+
+
+def _grouped(v: Tensor, heads: int) -> Tensor:
+    return v.repeat_interleave(heads // v.shape[1], 1) if v.shape[1] not in (1, heads) else v

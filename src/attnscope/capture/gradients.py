@@ -1,0 +1,42 @@
+"""The gradient that reached a call's context, recorded by a hook on that one tensor."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.utils.hooks import RemovableHandle
+
+from attnscope.errors import ReplayError
+
+
+class Cotangent:
+    """Waits for the gradient of one tensor. Nothing is added to it; the hook returns None."""
+
+    __slots__ = ("__weakref__", "_gradient", "_handle", "_times")
+
+    def __init__(self, tensor: Tensor) -> None:
+        """Hook `tensor` where autograd follows it."""
+        self._gradient: Tensor | None = None
+        self._times = 0
+        self._handle: RemovableHandle | None = None
+        if tensor.requires_grad and not tensor.is_meta:
+            self._handle = tensor.register_hook(self._receive)
+
+    def _receive(self, gradient: Tensor) -> None:
+        self._times += 1
+        self._gradient = gradient.detach() if self._gradient is None else self._gradient + gradient
+
+    def tensor(self) -> Tensor:
+        """Return the gradient, summed over all backwards so far."""
+        if self._gradient is None:
+            raise ReplayError(
+                doing="reading a gradient",
+                found="no backward reached this call",
+                todo="run loss.backward() inside `with attnscope.record(model)`, with gradients on",
+            )
+        return self._gradient
+
+    def release(self) -> None:
+        """Remove the hook; a gradient that has arrived stays."""
+        if self._handle is not None:
+            self._handle.remove()
+            self._handle = None

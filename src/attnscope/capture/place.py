@@ -1,0 +1,83 @@
+"""Which module made a call, and on which line: read off the Python stack, without any hook.
+
+Hooks would be seen by the model and would switch off PyTorch's fused paths. Only the frames of
+`nn.Module`'s own call machinery are looked into, so no local of the user's code is touched.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import torch
+from torch import nn
+
+from attnscope.calls.source import Source
+
+_MODULE_CALL = nn.Module._wrapped_call_impl.__code__  # noqa: SLF001  the frame to recognise
+_PACKAGE = str(Path(__file__).resolve().parent.parent)
+_TORCH = str(Path(torch.__file__).resolve().parent)
+
+
+@dataclass(slots=True)
+class Place:
+    """Where an operation happened.
+
+    modules: the modules around it, innermost first; root: the frame of the outermost module call
+    that belongs to the recorded model (its identity tells one forward pass from the next).
+    """
+
+    source: Source
+    modules: list[nn.Module]
+    root: FrameType | None
+
+
+def find_place(root: nn.Module | None) -> Place:
+    """Read the stack of the caller."""
+    source: Source | None = None
+    fallback: FrameType | None = None
+    modules: list[nn.Module] = []
+    outermost: FrameType | None = None
+    for frame in _frames():
+        code = frame.f_code
+        if code is _MODULE_CALL:
+            module = frame.f_locals["self"]
+            modules.append(module)
+            if root is None or module is root:
+                outermost = frame
+            continue
+        name = code.co_filename
+        if source is None and not name.startswith(_PACKAGE):
+            if not name.startswith(_TORCH):
+                source = _source(frame)
+            elif fallback is None or modules == []:
+                fallback = fallback or frame
+    if source is None:
+        source = _source(fallback) if fallback is not None else Source("<unknown>", 0, "")
+    return Place(source, modules, outermost)
+
+
+def find_source() -> Source:
+    """Return the nearest line outside attnscope and PyTorch."""
+    for frame in _frames():
+        name = frame.f_code.co_filename
+        if not name.startswith((_PACKAGE, _TORCH)):
+            return _source(frame)
+    return Source("<unknown>", 0, "")
+
+
+def _frames() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _source(frame: FrameType) -> Source:
+    code = frame.f_code
+    line = linecache.getline(code.co_filename, frame.f_lineno).strip()
+    return Source(code.co_filename, frame.f_lineno, code.co_qualname, line)

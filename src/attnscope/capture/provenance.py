@@ -1,0 +1,153 @@
+"""Chains of operations that start at a product of two tensors: what may become attention."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from attnscope.calls.held import Held
+from attnscope.calls.program import (
+    Autocast,
+    Operation,
+    Program,
+    RandomState,
+    Value,
+    map_leaves,
+)
+from attnscope.calls.source import Source
+from attnscope.capture.trail import Trail
+
+LONGEST = 160
+"""Operations after which a chain is given up: scores become weights in far fewer."""
+
+_sequence = itertools.count()
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A reference, inside recorded arguments, to an output of an earlier node."""
+
+    node: Node
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One side of a contraction: the tensor, how its axes came about, the node that made it."""
+
+    held: Held
+    trail: Trail | None
+    weight: bool  # a parameter, or only a rearrangement of parameters
+    key: int = 0  # identity of the tensor while it lived
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """One recorded operation of a chain."""
+
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    parents: tuple[Node, ...]
+    source: Source
+    shapes: tuple[tuple[int, ...], ...]
+    depth: int
+    target: Output | None = None
+    random: RandomState | None = None
+    autocast: Autocast | None = None
+    left: Operand | None = None  # set where the node is a contraction that starts a chain
+    right: Operand | None = None
+    normalised: bool = False  # a normaliser lies between the start and here
+    normaliser: bool = False  # this node is one
+    product: bool = False  # an elementwise product that a sum may turn into a contraction
+    weighted: tuple[Output, Operand] | None = None  # weights times v, the sum still to come
+    fed: tuple[Node, ...] = ()  # chains that entered a contraction without a normaliser
+    outputs: tuple[Tensor, ...] = ()  # kept on request
+    sequence: int = field(default_factory=lambda: next(_sequence))
+
+    @property
+    def starts(self) -> bool:
+        """Whether this is a product of two tensors, where a chain starts."""
+        return self.left is not None
+
+
+def ancestors(nodes: Iterable[Node]) -> list[Node]:
+    """Return `nodes` and all they come from, in the order they happened."""
+    seen: dict[int, Node] = {}
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen[id(node)] = node
+            waiting.extend(node.parents)
+    return sorted(seen.values(), key=lambda node: node.sequence)
+
+
+@dataclass(slots=True)
+class Chain:
+    """A program made from nodes, and where each node's outputs are in it."""
+
+    program: Program
+    nodes: list[Node]
+    positions: dict[tuple[int, int], int]
+
+    def position(self, node: Node, index: int = 0) -> int:
+        """Return the program's value for output `index` of `node`."""
+        return self.positions[(id(node), index)]
+
+
+def to_chain(last: Iterable[Node]) -> Chain:
+    """Write the history of `last` as a program."""
+    nodes = ancestors(last)
+    numbers = itertools.count()
+    positions: dict[tuple[int, int], int] = {}
+    inputs: dict[int, Held] = {}
+    known: dict[int, int] = {}
+
+    def place(leaf: Any) -> Any:  # noqa: ANN401  any recorded argument
+        if isinstance(leaf, Output):
+            return Value(positions[(id(leaf.node), leaf.index)])
+        if isinstance(leaf, Held):
+            number = known.get(id(leaf))
+            if number is None:
+                number = known[id(leaf)] = next(numbers)
+                inputs[number] = leaf
+            return Value(number)
+        return leaf
+
+    operations = []
+    for node in nodes:
+        args = map_leaves(node.args, place)
+        kwargs = map_leaves(node.kwargs, place)
+        target = place(node.target).index if node.target is not None else None
+        if node.name == "setitem" and target is None and isinstance(args[0], Value):
+            target = args[0].index
+        defines = tuple(next(numbers) for _ in node.shapes)
+        for index, number in enumerate(defines):
+            positions[(id(node), index)] = number
+        needs = tuple(
+            positions[(id(parent), index)]
+            for parent in node.parents
+            for index in range(len(parent.shapes))
+        )
+        operations.append(
+            Operation(
+                node.name,
+                node.function,
+                args,
+                kwargs,
+                defines,
+                needs,
+                target,
+                node.random,
+                node.autocast,
+                node.source,
+                node.shapes,
+            )
+        )
+    return Chain(Program(inputs, tuple(operations)), nodes, positions)

@@ -1,0 +1,125 @@
+"""Reads the trail of q, k or v: its layout since the projection, and the scale it met on the way."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from torch import Tensor
+
+from attnscope.calls.program import map_leaves
+from attnscope.capture.layout import Layout, Unknown, follow, fresh
+from attnscope.capture.trail import LAYOUT, PROJECTIONS, Trail, Unfollowed
+
+Number = float | Tensor
+
+_KEEP_SCALE = LAYOUT | {"clone", "contiguous", "dropout", "masked_fill", "neg", "conj"}
+_SUMS = frozenset({"add", "sub", "cat", "stack", "radd", "rsub", "where"})
+
+
+class Trails:
+    """Layouts of several trails over common origins, so that their atoms can be compared."""
+
+    def __init__(self) -> None:
+        """Start without origins."""
+        self._count = itertools.count()
+        self._known: dict[int, Layout | None] = {}
+        self._feature_axes: dict[int, int] = {}
+
+    def layout(self, trail: Trail | None) -> Layout | None:
+        """Return the layout of a trail's tensor, or None where it can't be told."""
+        if trail is None:
+            return None
+        if id(trail) not in self._known:
+            self._known[id(trail)] = self._layout(trail)
+        return self._known[id(trail)]
+
+    def is_feature(self, origin: int, axis: int) -> bool:
+        """Return whether this axis of this origin holds the features that a projection made."""
+        return self._feature_axes.get(origin) == axis
+
+    def _layout(self, trail: Trail) -> Layout | None:
+        if trail.name in PROJECTIONS or trail.is_origin:
+            return self._origin(trail)
+        args, kwargs = map_leaves((trail.args, trail.kwargs or {}), self._leaf)
+        return follow(
+            trail.name,
+            args,
+            kwargs,
+            trail.shape,
+            new_origin=lambda: next(self._count),
+            output_index=trail.output_index,
+        )
+
+    def _origin(self, trail: Trail) -> Layout:
+        number = next(self._count)
+        layout = fresh(trail.shape, number)
+        feature = trail.feature_axis
+        if feature is None:
+            return layout
+        self._feature_axes[number] = feature
+        before = trail.args[0] if trail.args and isinstance(trail.args[0], Trail) else None
+        known = self.layout(before)
+        if known is not None and len(known.axes) == len(trail.shape):
+            for axis, size in enumerate(trail.shape):
+                if axis != feature and known.shape[axis] == size:
+                    layout = layout.replace(axis, known.axes[axis])
+        return layout
+
+    def _leaf(self, leaf: Any) -> Any:  # noqa: ANN401  any recorded argument
+        if isinstance(leaf, Trail):
+            return self.layout(leaf) or Unknown(leaf.shape)
+        if isinstance(leaf, Unfollowed):
+            return Unknown(leaf.shape, leaf.boolean)
+        return leaf
+
+
+def scale_of(trail: Trail | None) -> Number:
+    """Return the product of the single numbers that the tensor was multiplied with on its way.
+
+    Counted since the projection or normalisation that made it; rotary embedding is passed through.
+    """
+    return _scale(trail, 0) if trail is not None else 1.0
+
+
+def _scale(trail: Trail, depth: int) -> Number:
+    name = trail.name.removesuffix("_")
+    if trail.is_origin or trail.name in PROJECTIONS or depth > 60:  # noqa: PLR2004
+        return 1.0
+    before = [leaf for leaf in _flat(trail.args) if isinstance(leaf, Trail)]
+    if name in {"mul", "rmul", "div"} and before:
+        return _times(trail, name, before, depth)
+    if name in _SUMS and before:
+        scales = [_scale(one, depth + 1) for one in before]
+        first = scales[0]
+        same = all(not isinstance(s, Tensor) and s == first for s in scales)
+        return first if same or len(scales) == 1 else 1.0
+    if name in _KEEP_SCALE and before:
+        return _scale(before[0], depth + 1)
+    return 1.0
+
+
+def _times(trail: Trail, name: str, before: list[Trail], depth: int) -> Number:
+    largest = max(before, key=lambda one: _size(one.shape))
+    scale = _scale(largest, depth + 1)
+    for leaf in trail.args:
+        number = leaf.value if isinstance(leaf, Unfollowed) else leaf
+        if isinstance(number, bool) or not isinstance(number, (int, float, Tensor)):
+            continue
+        if isinstance(number, Tensor):
+            number = float(number) if not number.is_meta else 1.0
+        scale = scale / number if name == "div" else scale * number
+    return scale
+
+
+def _flat(tree: Any) -> list[Any]:  # noqa: ANN401
+    if isinstance(tree, (tuple, list)):
+        return [leaf for item in tree for leaf in _flat(item)]
+    return [tree]
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for axis in shape:
+        size *= axis
+    return size

@@ -1,0 +1,202 @@
+"""Evidence of hand-written attention: the recorded operations themselves, run again on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.evidence import Sizes
+from attnscope.calls.held import Held
+from attnscope.calls.recipe import Recipe
+from attnscope.calls.shapes import ShapeRow
+from attnscope.calls.tolerance import largest_relative
+from attnscope.capture.gradients import Cotangent
+from attnscope.capture.provenance import Chain, Node, Operand, Output, to_chain
+from attnscope.capture.reading.axes import AxesReading
+from attnscope.capture.reading.recipe import Stages, find_stages, read_recipe
+from attnscope.capture.reading.sheet import shape_rows
+from attnscope.capture.reading.trails import scale_of
+from attnscope.errors import ReplayError
+
+
+@dataclass(slots=True, eq=False)
+class Product:
+    """One product of the weights with values: its node, v, the real output, its gradient."""
+
+    node: Node
+    value: Operand
+    output: Held
+    cotangent: Cotangent
+
+
+@dataclass(eq=False)
+class RecordedEvidence:
+    """A program from q·k to the context, with the names of its axes.
+
+    start: the product q·k; weights: what met v; products: one or more products with values.
+    """
+
+    start: Node
+    weights: Output
+    axes: AxesReading
+    products: list[Product] = field(default_factory=list)
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The recorded operations as a program."""
+        return to_chain([self.weights.node, *(product.node for product in self.products)])
+
+    @cached_property
+    def stages(self) -> Stages:
+        """Where in the program scores enter the normaliser and weights leave it."""
+        return find_stages(self.chain, self.start, self.weights, self.axes)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Sizes in the canonical layout."""
+        return self.axes.sizes
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The recorded operations, read."""
+        return read_recipe(self)
+
+    @property
+    def q_operand(self) -> Operand:
+        """The operand that holds q."""
+        side = self.start.right if self.axes.keys_left else self.start.left
+        assert side is not None  # noqa: S101  a start has both sides
+        return side
+
+    @property
+    def k_operand(self) -> Operand:
+        """The operand that holds k."""
+        side = self.start.left if self.axes.keys_left else self.start.right
+        assert side is not None  # noqa: S101  a start has both sides
+        return side
+
+    def value(self, name: str) -> Tensor:
+        """Return one tensor in the canonical layout."""
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+            return self._value(name)
+
+    def _value(self, name: str) -> Tensor:
+        axes, first = self.axes, self.products[0]
+        if name == "q":
+            return self._unscaled(axes.q.canonical(self.q_operand.held.tensor), self.q_operand)
+        if name == "k":
+            return self._unscaled(axes.k.canonical(self.k_operand.held.tensor), self.k_operand)
+        if name == "v":
+            return axes.v.canonical(first.value.held.tensor)
+        if name == "context":
+            return axes.context.canonical(first.output.tensor)
+        return self._stage(name)
+
+    def _unscaled(self, tensor: Tensor, operand: Operand) -> Tensor:
+        scale = scale_of(operand.trail)
+        tensor = self.spread(tensor)
+        if isinstance(scale, Tensor) or scale != 1.0:
+            return tensor / scale
+        return tensor
+
+    def spread(self, tensor: Tensor) -> Tensor:
+        """Give a tensor that all samples share its batch axis."""
+        if tensor.shape[0] == 1 and self.sizes.batch > 1:
+            return tensor.expand(self.sizes.batch, *tensor.shape[1:])
+        return tensor
+
+    def _stage(self, name: str) -> Tensor:
+        output = self.stages.scores if name == "scores" else self.stages.weights
+        kept = output.node.outputs
+        arrangement = self.axes.arrange(output.node, output.index)
+        if arrangement is None:
+            raise ReplayError(
+                doing=f"deriving {name}",
+                found=f"a tensor {output.node.shapes[output.index]} whose axes could not be named",
+                todo="look at call.shapes() and call.context(); the replay itself is not affected",
+            )
+        position = self.chain.position(output.node, output.index)
+        tensor = (
+            kept[output.index].detach()
+            if kept
+            else self.chain.program.run([position])[position]
+        )
+        canonical = arrangement.canonical(tensor)
+        extra = canonical.shape[-1] - self.sizes.keys
+        if extra > 0:
+            before = self.stages.before
+            canonical = canonical[..., before : before + self.sizes.keys]
+        return canonical
+
+    def weight_blocks(self) -> Iterator[Tensor]:
+        """Yield the weights; hand-written attention makes them in one piece."""
+        yield self.value("weights")
+
+    def replay_error(self) -> float | None:
+        """Run the recorded operations on the recorded inputs and compare every context."""
+        if any(product.output.raw.is_meta or _is_fake(product.output.raw) for product in self.products):
+            return None
+        wanted = [self.chain.position(product.node) for product in self.products]
+        with torch.no_grad():
+            values = self.chain.program.run(wanted)
+            return max(
+                largest_relative(values[position], product.output.tensor)
+                for position, product in zip(wanted, self.products, strict=True)
+            )
+
+    def gradient(self, name: str) -> Tensor:
+        """Run the recorded operations under autograd from the recorded gradient of the context."""
+        first = self.products[0]
+        if name == "context":
+            return self.axes.context.canonical(first.cotangent.tensor())
+        cotangents = [product.cotangent.tensor() for product in self.products]
+        wanted = [self.chain.position(product.node) for product in self.products]
+        if name in {"scores", "weights"}:
+            return self._inner_gradient(name, wanted, cotangents)
+        operand = {"q": self.q_operand, "k": self.k_operand, "v": first.value}[name]
+        arrangement = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
+        position = self.chain.program.position_of(operand.held)
+        leaf = operand.held.tensor.clone().requires_grad_()
+        gradient = self._backward(wanted, cotangents, position, leaf)
+        canonical = arrangement.canonical(gradient, add_copies=True)
+        return self.spread(canonical) * scale_of(operand.trail)
+
+    def _inner_gradient(
+        self, name: str, wanted: list[int], cotangents: list[Tensor]
+    ) -> Tensor:
+        output = self.stages.scores if name == "scores" else self.stages.weights
+        arrangement = self.axes.arrange(output.node, output.index)
+        if arrangement is None:
+            raise ReplayError(
+                doing=f"deriving the gradient of {name}",
+                found="a tensor whose axes could not be named",
+                todo="read the gradients of q, k, v and context instead",
+            )
+        position = self.chain.position(output.node, output.index)
+        with torch.no_grad():
+            leaf = self.chain.program.run([position])[position].clone()
+        gradient = self._backward(wanted, cotangents, position, leaf.requires_grad_())
+        return arrangement.canonical(gradient)[
+            ..., self.stages.before : self.stages.before + self.sizes.keys
+        ]
+
+    def _backward(
+        self, wanted: list[int], cotangents: list[Tensor], position: int, leaf: Tensor
+    ) -> Tensor:
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            values = self.chain.program.run(wanted, {position: leaf})
+            outputs = [values[index] for index in wanted]
+            (gradient,) = torch.autograd.grad(outputs, [leaf], cotangents, allow_unused=True)
+        return torch.zeros_like(leaf) if gradient is None else gradient
+
+    def shapes(self) -> tuple[ShapeRow, ...]:
+        """Return one row a step, from the projections to the context."""
+        return shape_rows(self)
+
+
+def _is_fake(tensor: Tensor) -> bool:
+    return type(tensor).__name__ == "FakeTensor"

@@ -1,0 +1,475 @@
+"""Follows every operation of a model and notices when a product of products is attention.
+
+Keeps, weakly, for each tensor how it was made: its trail (layout), and from each product of two
+data-dependent tensors onwards the operations themselves. When a later product consumes something
+that came, through a normaliser, from an earlier one, that is attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls.held import Held, storage_key
+from attnscope.calls.program import Autocast, RandomState, map_leaves, random_state
+from attnscope.capture.functions import Kind, changes_in_place, operation_name
+from attnscope.capture.layout import operands
+from attnscope.capture.operands import is_outer, tensors_in
+from attnscope.capture.place import find_source
+from attnscope.capture.provenance import LONGEST, Node, Operand, Output
+from attnscope.capture.registry import Registry
+from attnscope.capture.trail import DEEPEST, LAYOUT, Trail, Unfollowed
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+_MAKES_ACTIVATIONS = frozenset("linear conv1d conv2d conv3d embedding layer_norm rms_norm".split())
+_MIXES = frozenset({"linear", "conv1d", "conv2d"})
+_WRITES_LISTS = "_foreach_"
+
+
+class Recorder:
+    """Provenance of tensors. What it finds goes to `on_attention` and `on_softmax`."""
+
+    def __init__(
+        self,
+        parameters: dict[int, str],
+        on_attention: Callable[[Found], None],
+        on_start: Callable[[Node], None],
+        *,
+        keep_outputs: bool = False,
+    ) -> None:
+        """Start with nothing known.
+
+        parameters: names by identity; buffers belong here as well, until they are written to.
+        """
+        self.registry = Registry()
+        self.parameters = parameters
+        self.on_attention = on_attention
+        self.on_start = on_start
+        self.keep_outputs = keep_outputs
+
+    # -- one operation ------------------------------------------------------------------------
+
+    def run(self, function: Callable[..., Any], kind: Kind, args: Args, kwargs: Kwargs) -> Any:  # noqa: ANN401
+        """Run `function` exactly as the model asked for it and take note of what it did."""
+        name = operation_name(function)
+        tensors = list(tensors_in(args))
+        if kwargs:
+            tensors.extend(tensors_in(kwargs))
+        if not tensors:
+            return function(*args, **kwargs)
+        sources = self._outputs_behind(tensors)
+        random: RandomState | None = None
+        if sources and kind is Kind.RANDOM:
+            random = random_state(tensors[0].device)
+        kept: Held | None = None
+        if changes_in_place(name) or "out" in kwargs or name.startswith(_WRITES_LISTS):
+            kept = self._before_change(name, args, kwargs, followed=bool(sources))
+        output = function(*args, **kwargs)
+        step = _Step(name, function, kind, args, kwargs, tensors, sources, output, random, kept)
+        self._note(step)
+        return output
+
+    def _outputs_behind(self, tensors: list[Tensor]) -> dict[int, Output]:
+        """Return the chain outputs among `tensors`, by identity."""
+        found = {}
+        for tensor in tensors:
+            entry = self.registry.find(tensor)
+            if entry is not None and entry.node is not None:
+                found[id(tensor)] = Output(entry.node, entry.index)
+        return found
+
+    def _before_change(
+        self, name: str, args: Args, kwargs: Kwargs, *, followed: bool
+    ) -> Held | None:
+        """Save what is kept from the coming change; return the target's old self if it is needed."""
+        out = kwargs.get("out")
+        targets = list(tensors_in((out,))) if out is not None else list(tensors_in(args[:1]))
+        for target in targets:
+            self.registry.about_to_change(target)
+            entry = self.registry.find(target)
+            if entry is not None and entry.raw:
+                entry.raw = False
+            self.parameters.pop(id(target), None) if not isinstance(target, nn.Parameter) else None
+        if followed and out is None and targets and not name.startswith(_WRITES_LISTS):
+            target = targets[0]
+            entry = self.registry.find(target)
+            if entry is None or entry.node is None:
+                return Held(target.detach().clone())
+        return None
+
+    # -- what it means ------------------------------------------------------------------------
+
+    def _note(self, step: _Step) -> None:
+        if step.kind is Kind.CONTRACTION:
+            pair = operands(step.name.removesuffix("_"), step.args, step.kwargs)
+            if pair is not None and all(isinstance(side, Tensor) for side in pair):
+                if self._contraction(step, *pair):
+                    return
+        if step.sources:
+            self._follow(step)
+            return
+        if step.kind is Kind.PRODUCT and self._outer_product(step):
+            return
+        self._describe(step)
+
+    def _contraction(self, step: _Step, left: Tensor, right: Tensor) -> bool:
+        """Deal with a product of two tensors; False where it is an ordinary operation."""
+        behind_left, behind_right = step.sources.get(id(left)), step.sources.get(id(right))
+        weights = self.is_weight(left), self.is_weight(right)
+        if behind_left is None and behind_right is None:
+            if weights[1] or (weights[0] and step.name in {"linear", "einsum", "tensordot"}):
+                return False
+            if weights[0] and left.dim() > 2 and left.shape[0] != 1:  # noqa: PLR2004
+                return False
+            self._start(step, left, right, weights, ())
+            return True
+        ready = [out for out in (behind_left, behind_right) if out is not None]
+        normal = [out.node.normalised for out in ready]
+        if len(ready) == 1:
+            other, is_weight = (right, weights[1]) if behind_left else (left, weights[0])
+            if is_weight:
+                return False
+            if normal[0]:
+                return self._attention(step, ready[0], other, weights_left=behind_left is not None)
+            self._start(step, left, right, weights, (ready[0].node,))
+            return True
+        if all(normal):
+            return False
+        if any(normal):
+            chosen = 0 if normal[0] else 1
+            other = right if chosen == 0 else left
+            return self._attention(step, ready[chosen], other, weights_left=chosen == 0)
+        self._start(step, left, right, weights, tuple(out.node for out in ready))
+        return True
+
+    def is_weight(self, tensor: Tensor) -> bool:
+        """Return whether `tensor` is a parameter, a buffer, or only rearranges such."""
+        return id(tensor) in self.parameters or self.registry.is_weight(tensor)
+
+    def _start(
+        self,
+        step: _Step,
+        left: Tensor,
+        right: Tensor,
+        weights: tuple[bool, bool],
+        fed: tuple[Node, ...],
+    ) -> None:
+        left_operand = self.operand(left, weight=weights[0])
+        right_operand = self.operand(right, weight=weights[1])
+        held = {id(left): left_operand.held, id(right): right_operand.held}
+        node = self._node(step, held=held, use_sources=False)
+        node.left, node.right, node.fed = left_operand, right_operand, fed
+        node.product = step.kind is Kind.PRODUCT
+        self._attach(step, node)
+        if fed or not node.product:
+            self.on_start(node)
+
+    def operand(self, tensor: Tensor, *, weight: bool = False) -> Operand:
+        """Keep `tensor` as q, k or v of something."""
+        entry = self.registry.find(tensor)
+        trail = entry.trail if entry is not None else None
+        return Operand(self.registry.hold(tensor), trail, weight, id(tensor))
+
+    def _outer_product(self, step: _Step) -> bool:
+        """Start a chain at an elementwise product that a sum may make a contraction."""
+        pair = _both(step)
+        if pair is None or not is_outer(*pair):
+            return False
+        weights = self.is_weight(pair[0]), self.is_weight(pair[1])
+        if any(weights):
+            return False
+        self._start(step, *pair, weights, ())
+        return True
+
+    def _follow(self, step: _Step) -> None:
+        """Add an operation to the chains of its arguments, or let go of them."""
+        nodes = {id(out.node): out.node for out in step.sources.values()}.values()
+        if step.kind is Kind.BOUNDARY or not self._may_follow(step, nodes):
+            self._describe(step)
+            return
+        if step.kind is Kind.REDUCTION:
+            for out in step.sources.values():
+                if out.node.weighted is not None and self._summed(step, out.node):
+                    return
+        node = self._node(step)
+        if node.depth > LONGEST:
+            self._describe(step)
+            return
+        if step.kind is Kind.REDUCTION and len(node.parents) == 1 and node.parents[0].product:
+            product = node.parents[0]
+            node.left, node.right = product.left, product.right
+            self.on_start(node)
+        node.normaliser = step.kind is Kind.NORMALISER or _divides_by_itself(step)
+        node.normalised = node.normaliser or any(parent.normalised for parent in node.parents)
+        if step.kind is Kind.PRODUCT and node.normalised:
+            node.weighted = self._weighted(step)
+        self._attach(step, node)
+
+    def _may_follow(self, step: _Step, nodes: Any) -> bool:  # noqa: ANN401
+        if step.name.startswith(_WRITES_LISTS) or not _has_floats(step.output, step):
+            return False
+        if any(node.product for node in nodes) and step.kind is not Kind.REDUCTION:
+            return False
+        if step.name in _MIXES:  # a mix between heads, not the next layer
+            shape = step.tensors[0].shape
+            return len(shape) >= 4 and tuple(_shapes(step.output)[0]) == tuple(shape)  # noqa: PLR2004
+        return True
+
+    def _weighted(self, step: _Step) -> tuple[Output, Operand] | None:
+        """Recognise weights multiplied with v elementwise, the sum over keys still to come."""
+        pair = _both(step)
+        if pair is None or len(step.sources) != 1:
+            return None
+        (identity, out), = step.sources.items()
+        weights, value = pair if id(pair[0]) == identity else (pair[1], pair[0])
+        shape = _shapes(step.output)[0]
+        size = 1
+        for axis in shape:
+            size *= axis
+        if not out.node.normalised or size <= weights.numel() or self.is_weight(value):
+            return None
+        return out, self.operand(value)
+
+    def _summed(self, step: _Step, node: Node) -> bool:
+        weights, value = node.weighted or (None, None)
+        if weights is None or value is None:
+            return False
+        return self._found(step, weights, value, self._node(step), weights_left=True)
+
+    def _attention(
+        self, step: _Step, weights: Output, value: Tensor, *, weights_left: bool
+    ) -> bool:
+        operand = self.operand(value)
+        node = self._node(step, held={id(value): operand.held}, only=weights)
+        return self._found(step, weights, operand, node, weights_left=weights_left)
+
+    def _found(
+        self, step: _Step, weights: Output, value: Operand, node: Node, *, weights_left: bool
+    ) -> bool:
+        found = Found(weights, value, node, step.output, weights_left)
+        if not self.on_attention(found):
+            return False
+        self._forget(step)
+        return True
+
+    # -- book-keeping -------------------------------------------------------------------------
+
+    def _node(
+        self,
+        step: _Step,
+        *,
+        held: dict[int, Held] | None = None,
+        use_sources: bool = True,
+        only: Output | None = None,
+    ) -> Node:
+        """Write down one operation: chain values by reference to their node, other tensors held."""
+        held = dict(held or {})
+        sources = step.sources if use_sources else {}
+        if only is not None:
+            sources = {key: out for key, out in sources.items() if key not in held}
+        parents: dict[int, Node] = {id(out.node): out.node for out in sources.values()}
+        for tensor in step.tensors:
+            if use_sources and id(tensor) in sources:
+                entry = self.registry.find(tensor)
+                change = self.registry.changes.get(entry.key) if entry is not None else None
+                if change is not None:
+                    parents.setdefault(id(change), change)
+        target = step.target()
+        if step.kept is not None and target is not None:
+            held[id(target)] = step.kept
+
+        def note(leaf: Any) -> Any:  # noqa: ANN401
+            if not isinstance(leaf, Tensor):
+                return leaf
+            out = sources.get(id(leaf))
+            if out is not None:
+                return out
+            known = held.get(id(leaf))
+            if known is None:
+                known = held[id(leaf)] = self.registry.hold(leaf)
+            return known
+
+        kwargs = {key: value for key, value in step.kwargs.items() if key != "out"}
+        return Node(
+            name=step.name,
+            function=step.function,
+            args=map_leaves(step.args, note),
+            kwargs=map_leaves(kwargs, note),
+            parents=tuple(parents.values()),
+            source=find_source(),
+            shapes=tuple(_shapes(step.output if step.name != "setitem" else target)),
+            depth=1 + max((parent.depth for parent in parents.values()), default=0),
+            target=sources.get(id(target)) if target is not None else None,
+            random=step.random,
+            autocast=_autocast(step.tensors[0].device.type),
+        )
+
+    def _attach(self, step: _Step, node: Node) -> None:
+        """Let the outputs of `step` be known as outputs of `node`."""
+        target = step.target()
+        outputs = [target] if step.name == "setitem" and target is not None else _flat(step.output)
+        for index, tensor in enumerate(outputs):
+            entry = self.registry.entry(tensor)
+            entry.node, entry.index, entry.key = node, index, storage_key(tensor)
+            entry.trail = None
+            if target is not None and entry.key:
+                self.registry.changes[entry.key] = node
+        if self.keep_outputs:
+            node.outputs = tuple(outputs)
+
+    def _forget(self, step: _Step) -> None:
+        """Start anew at the outputs of `step`: what follows is not part of the chain."""
+        for tensor in _flat(step.output):
+            entry = self.registry.entry(tensor)
+            entry.node, entry.raw = None, False
+            entry.trail = Trail("context", tuple(tensor.shape))
+
+    def _describe(self, step: _Step) -> None:
+        """Write down how the outputs' axes came about, and whether they are mere weights."""
+        outputs = [tensor for tensor in _flat(step.output) if tensor.dim()]
+        if not outputs:
+            return
+        if step.name == "setitem":
+            return
+        raw = step.name not in _MAKES_ACTIVATIONS and all(map(self.is_weight, step.tensors))
+        parents = {id(tensor): self._trail(tensor) for tensor in step.tensors}
+        trails = [trail for trail in parents.values() if isinstance(trail, Trail)]
+        depth = 1 + max((trail.depth for trail in trails), default=0)
+        boundary = step.kind in {Kind.BOUNDARY, Kind.CONTRACTION} or step.name in _MIXES
+        keeps = step.name in {"layer_norm", "rms_norm"} or not boundary
+        pure = step.name in LAYOUT and all(trail.pure or trail.is_origin for trail in trails)
+        names = tuple(
+            self.parameters[id(tensor)] for tensor in step.tensors if id(tensor) in self.parameters
+        )
+        for index, tensor in enumerate(outputs):
+            trail = Trail(step.name, tuple(tensor.shape), output_index=index, parameters=names)
+            if keeps and depth <= DEEPEST:
+                trail.args = map_leaves(step.args, lambda leaf: _noted(leaf, parents))
+                trail.kwargs = map_leaves(step.kwargs, lambda leaf: _noted(leaf, parents))
+                trail.depth, trail.pure = depth, pure
+            elif boundary:
+                before = parents[id(step.tensors[0])]
+                if isinstance(before, Trail) and (before.pure or before.is_origin):
+                    trail.args = (before,)
+            entry = self.registry.entry(tensor)
+            entry.trail, entry.raw, entry.node = trail, raw, None
+
+    def _trail(self, tensor: Tensor) -> Trail | Unfollowed:
+        if tensor.numel() == 1:
+            return Unfollowed(tuple(tensor.shape), value=tensor.detach().clone())
+        entry = self.registry.find(tensor)
+        if entry is not None and entry.trail is not None:
+            return entry.trail
+        if entry is None and not self.is_weight(tensor):
+            entry = self.registry.entry(tensor)
+            entry.trail = Trail("input", tuple(tensor.shape))
+            return entry.trail
+        return Unfollowed(tuple(tensor.shape), tensor.dtype == torch.bool)
+
+
+class Found:
+    """Attention, just noticed: the weights' place in their chain, v, and the product of both."""
+
+    __slots__ = ("node", "output", "value", "weights", "weights_left")
+
+    def __init__(
+        self,
+        weights: Output,
+        value: Operand,
+        node: Node,
+        output: Tensor,
+        weights_left: bool,  # noqa: FBT001
+    ) -> None:
+        """Hold the pieces together."""
+        self.weights = weights
+        self.value = value
+        self.node = node
+        self.output = output
+        self.weights_left = weights_left
+
+
+class _Step:
+    """One operation that just ran."""
+
+    __slots__ = (
+        "args",
+        "function",
+        "kept",
+        "kind",
+        "kwargs",
+        "name",
+        "output",
+        "random",
+        "sources",
+        "tensors",
+    )
+
+    def __init__(  # noqa: PLR0913  the parts of one operation
+        self,
+        name: str,
+        function: Callable[..., Any],
+        kind: Kind,
+        args: Args,
+        kwargs: Kwargs,
+        tensors: list[Tensor],
+        sources: dict[int, Output],
+        output: Any,  # noqa: ANN401
+        random: RandomState | None,
+        kept: Held | None,
+    ) -> None:
+        self.name, self.function, self.kind = name, function, kind
+        self.args, self.kwargs, self.tensors, self.sources = args, kwargs, tensors, sources
+        self.output, self.random, self.kept = output, random, kept
+
+    def target(self) -> Tensor | None:
+        """Return the tensor that the operation wrote to, where it wrote to one."""
+        out = self.kwargs.get("out")
+        if isinstance(out, Tensor):
+            return out
+        if changes_in_place(self.name) and self.args and isinstance(self.args[0], Tensor):
+            return self.args[0]
+        return None
+
+
+def _both(step: _Step) -> tuple[Tensor, Tensor] | None:
+    if len(step.args) == 2 and all(isinstance(arg, Tensor) for arg in step.args):  # noqa: PLR2004
+        return step.args[0], step.args[1]
+    return None
+
+
+def _divides_by_itself(step: _Step) -> bool:
+    """Return whether a value of a chain is divided by another of the same chain."""
+    return step.name in {"div", "div_", "rdiv"} and len(step.sources) > 1
+
+
+def _flat(output: Any) -> list[Tensor]:  # noqa: ANN401
+    if isinstance(output, Tensor):
+        return [output]
+    if isinstance(output, (tuple, list)):
+        return list(tensors_in(output))
+    return []
+
+
+def _shapes(output: Any) -> Iterator[tuple[int, ...]] | list[tuple[int, ...]]:  # noqa: ANN401
+    return [tuple(tensor.shape) for tensor in _flat(output)]
+
+
+def _has_floats(output: Any, step: _Step) -> bool:  # noqa: ANN401
+    if step.name == "setitem":
+        return True
+    return any(tensor.is_floating_point() or tensor.is_complex() for tensor in _flat(output))
+
+
+def _noted(leaf: Any, parents: dict[int, Trail | Unfollowed]) -> Any:  # noqa: ANN401
+    return parents[id(leaf)] if isinstance(leaf, Tensor) else leaf
+
+
+def _autocast(device_type: str) -> Autocast | None:
+    if torch.is_autocast_enabled(device_type):
+        return Autocast(device_type, torch.get_autocast_dtype(device_type))
+    return None

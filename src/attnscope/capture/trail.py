@@ -1,0 +1,67 @@
+"""How the axes of a tensor came about: the layout operations since it was made.
+
+A trail is light: names, sizes and plain arguments, no tensor (but single numbers, which may be a
+scale). It is written for every tensor while the model runs and read only for those that turn out to
+be q, k or v.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+DEEPEST = 40
+"""Longest trail that is kept; a longer one starts anew (a residual stream never ends)."""
+
+LAYOUT = frozenset(
+    "view reshape view_as reshape_as flatten unflatten permute transpose movedim t T mT H mH adjoint "
+    "squeeze unsqueeze expand expand_as broadcast_to repeat repeat_interleave tile narrow select "
+    "getitem index_select chunk split split_with_sizes unbind tensor_split hsplit vsplit dsplit "
+    "contiguous clone detach data to type float half bfloat16 double type_as cpu cuda".split()
+)
+"""Operations that rearrange what is there, or change only its precision."""
+
+PROJECTIONS = frozenset({"linear", "conv1d", "conv2d", "addmm", "matmul", "einsum", "mm", "bmm"})
+"""Operations that make new features from old: their last axis (for convolutions the second) is new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unfollowed:
+    """A tensor of which nothing is known but its shape."""
+
+    shape: tuple[int, ...]
+    boolean: bool = False
+    value: Any = None  # the tensor itself where it is a single number
+
+
+@dataclass(slots=True, eq=False)
+class Trail:
+    """One step: an operation, its arguments with `Trail` and `Unfollowed` for tensors.
+
+    An origin has no arguments: what came before it is not known or does not matter.
+    parameters: names of the parameters that took part, such as "layers.0.q_proj.weight".
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] | None = None
+    output_index: int = 0
+    depth: int = 0
+    pure: bool = False  # only layout operations since the origin
+    parameters: tuple[str, ...] = ()
+    rest: tuple[int, ...] = ()
+
+    @property
+    def is_origin(self) -> bool:
+        """Whether nothing before this step is known."""
+        return not self.args
+
+    @property
+    def feature_axis(self) -> int | None:
+        """Axis that holds newly made features, where this step makes some."""
+        if self.name in {"conv1d", "conv2d"}:
+            return 1
+        if self.name in PROJECTIONS:
+            return len(self.shape) - 1
+        return None
