@@ -24,7 +24,7 @@ help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnscope needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnscope needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
@@ -36,11 +36,12 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 
 install: $(VENV)/installed  ## make .venv with attnscope, its extras and the sample models
 
-demo: install  ## trace a trained model, walk through one number, draw the weights into out/
+# Heads 3:1 and 5:11 give "animal" two thirds of the weights of "it".
+demo: install  ## trace a trained model, walk through one query, draw two heads into out/
 	@mkdir -p $(OUT)
 	$(BIN)/attnscope trace sample:minilm \
 		--text "The animal didn't cross the street because it was too tired." \
-		--walk 0:0:10 --png $(OUT)/minilm.png
+		--walk 3:1:it --png $(OUT)/minilm.png --heads 3:1,5:11
 
 test: install  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2

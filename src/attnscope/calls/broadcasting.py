@@ -63,6 +63,6 @@ def _collapse_axis(
 
 def rows_of(tensor: Tensor, start: int, stop: int) -> Tensor:
     """Return query rows `start` to `stop` of what broadcasts to (batch, heads, queries, keys)."""
-    if tensor.dim() < 2 or tensor.shape[-2] == 1:  # noqa: PLR2004 - no axis of queries
+    if tensor.dim() < 2 or tensor.shape[-2] == 1:
         return tensor
     return tensor[..., start:stop, :]

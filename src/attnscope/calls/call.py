@@ -128,7 +128,8 @@ class Call:
 
     @cached_property
     def _numbers(self) -> HeadNumbers:
-        return head_numbers(self.evidence.weight_blocks())
+        kept = self.evidence.kept_numbers()
+        return kept if kept is not None else head_numbers(self.evidence.weight_blocks())
 
     def shapes(self) -> ShapeSheet:
         """Return the live shape sheet: one row a step."""

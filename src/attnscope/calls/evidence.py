@@ -11,6 +11,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from attnscope.calls.numbers import HeadNumbers
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
 
@@ -39,6 +40,11 @@ class Evidence(Protocol):
         """Sizes in the canonical layout."""
 
     @property
+    def by_recipe(self) -> bool:
+        """Whether scores and weights are what `recipe` makes of q and k, by definition."""
+        return False
+
+    @property
     def recipe(self) -> Recipe:
         """How scores came from `q·k` and weights from scores."""
 
@@ -50,6 +56,10 @@ class Evidence(Protocol):
 
     def weight_blocks(self) -> Iterator[Tensor]:
         """Iterate over the weights by blocks of queries, (batch, heads, some queries, keys)."""
+
+    def kept_numbers(self) -> HeadNumbers | None:
+        """Return the numbers per head where they were kept; None: they follow from the weights."""
+        return None
 
     def replay_error(self) -> float | None:
         """Return the largest relative difference between replayed and real output; 0.0 = bit for bit.

@@ -88,7 +88,8 @@ class Mask:
 
         Args:
             visible: True = may attend, broadcastable to (batch, heads, queries, keys).
-            queries, keys: the true sizes, where those axes of `visible` may be broadcast.
+            queries: their true number, where that axis of `visible` may be broadcast.
+            keys: the same for the keys.
 
         Raises:
             InputError: not boolean, or more than four axes.

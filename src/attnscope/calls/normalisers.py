@@ -57,7 +57,7 @@ def relu_normalised(scores: Tensor, dim: int) -> Tensor:
 
 
 def exp(scores: Tensor, dim: int) -> Tensor:
-    """Return exp(s), not divided by anything."""
+    """Raise e to the scores, and divide by nothing."""
     del dim
     return scores.exp()
 
@@ -74,7 +74,7 @@ def identity(scores: Tensor, dim: int) -> Tensor:
 
 
 def tanh(scores: Tensor, dim: int) -> Tensor:
-    """Return tanh(s), and 0 where it is -inf."""
+    """Take the hyperbolic tangent of each score, and 0 where it is -inf."""
     del dim
     return scores.tanh().masked_fill(scores == float("-inf"), 0)
 

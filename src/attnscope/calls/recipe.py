@@ -47,7 +47,8 @@ class Recipe:
     softcap: the cap of `cap · tanh(scores / cap)`, or None.
     sinks: logits of extra columns that take part in the softmax and are dropped after it,
         broadcastable to (batch, heads, queries, sinks). Softmax-off-by-one is one sink of logit 0.
-    normaliser: a name of `NORMALISERS`, or "unknown"; normaliser_axis: the axis it ran over.
+    normaliser: a name of `NORMALISERS`, or "unknown"; normaliser_axis: the axis it ran over;
+        normaliser_factor: what its result is multiplied by (1/keys in ReLU attention).
     dropout: probability with which weights were dropped in this very call (0.0 in eval mode).
     group: query heads per kv head; expansion: how kv heads met them ("none", "expand",
         "repeat_interleave", "repeat", "broadcast", "enable_gqa", "index", "unknown").
@@ -72,6 +73,7 @@ class Recipe:
     unknown: tuple[str, ...] = ()
     empty_row: EmptyRow = "nan"
     kv_map: tuple[int, ...] | None = None
+    normaliser_factor: float = 1.0
 
     def scores(
         self, q: Query, k: Key, dtype: torch.dtype | None = None, rows: slice | None = None
@@ -79,7 +81,8 @@ class Recipe:
         """Return what enters the normaliser, sinks not included.
 
         Args:
-            q: (batch, heads, queries, head_dim). k: (batch, kv_heads, keys, head_dim).
+            q: (batch, heads, queries, head_dim).
+            k: (batch, kv_heads, keys, head_dim), kv heads not expanded.
             dtype: type to compute in; None: that of `q`.
             rows: which queries, a slice with step 1; None: all of them.
 
@@ -115,7 +118,7 @@ class Recipe:
         """
         self._require("weights", _AFTER_WEIGHTS)
         if self.normaliser_axis == "keys":
-            start, stop = _bounds(rows, q.shape[-2])
+            start, _ = _bounds(rows, q.shape[-2])
             return self.normalise(self.scores(q, k, dtype, rows), start)
         whole = self.normalise(self.scores(q, k, dtype))
         return whole if rows is None else whole[..., rows, :]
@@ -136,6 +139,8 @@ class Recipe:
             sinks = rows_of(self.sinks, start, start + scores.shape[-2]).to(scores)
             sinks = sinks.expand(*scores.shape[:-1], sinks.shape[-1])
             weights = function(torch.cat([scores, sinks], -1), axis)[..., :keys]
+        if self.normaliser_factor != 1.0:
+            weights = weights * self.normaliser_factor
         if self.empty_row == "nan":
             return weights
         empty = scores.isneginf().all(-1, keepdim=True)
@@ -164,7 +169,9 @@ class Recipe:
             [self._contract(block, values) for block in self.weight_blocks(q, k, dtype)], dim=-2
         )
 
-    def weight_blocks(self, q: Query, k: Key, dtype: torch.dtype | None = None) -> Iterator[Weights]:
+    def weight_blocks(
+        self, q: Query, k: Key, dtype: torch.dtype | None = None
+    ) -> Iterator[Weights]:
         """Yield the weights in blocks of queries, in order; at most 2²⁴ entries a block."""
         queries = q.shape[-2]
         a_row = max(1, q.shape[0] * q.shape[1] * k.shape[-2])
@@ -173,7 +180,7 @@ class Recipe:
             yield self.weights(q, k, dtype, slice(start, min(start + step, queries)))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields; of bias and sinks whether there are any, of a tensor scale its list."""
+        """Return the fields; of bias and sinks whether there are any, of a scale tensor a list."""
         scale = self.scale
         return {
             "scale": scale.flatten().tolist() if isinstance(scale, Tensor) else scale,
@@ -183,6 +190,7 @@ class Recipe:
             "sinks": self.sinks is not None,
             "normaliser": self.normaliser,
             "normaliser_axis": self.normaliser_axis,
+            "normaliser_factor": self.normaliser_factor,
             "dropout": self.dropout,
             "group": self.group,
             "expansion": self.expansion,

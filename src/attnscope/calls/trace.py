@@ -104,11 +104,14 @@ class Trace:
         """Follow one query through one head with real numbers: dot products to weighted sum."""
         return walk(call if isinstance(call, Call) else self[call], head, query, batch=batch)
 
-    def save(self, path: str | Path) -> None:
-        """Write the trace to a new folder (manifest and safetensors), whole or not at all."""
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the trace to a new folder (manifest and safetensors), whole or not at all.
+
+        overwrite: replace the trace that is there; the old one stays until the new one is complete.
+        """
         from attnscope.calls.store import save  # noqa: PLC0415  the store reads traces back
 
-        save(self, Path(path))
+        save(self, Path(path), overwrite=overwrite)
 
     def __repr__(self) -> str:
         """Return one line with what was seen."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.arrangement import Arrangement, from_names
-from attnscope.calls.evidence import Sizes
+from attnscope.calls.evidence import Evidence, Sizes
 from attnscope.calls.held import Held
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
@@ -31,7 +31,7 @@ _WORDS = {
 
 
 @dataclass(eq=False)
-class FusedEvidence:
+class FusedEvidence(Evidence):
     """The arguments of one kernel call, by reference."""
 
     kind: str
@@ -70,6 +70,11 @@ class FusedEvidence:
         heads, queries, head_dim = shapes["q"][1:]
         heads = max(heads, kv_heads)
         return Sizes(batch, heads, kv_heads, queries, shapes["k"][2], head_dim, shapes["v"][3])
+
+    @property
+    def by_recipe(self) -> bool:
+        """Whether the recipe alone gives scores and weights."""
+        return self.kernel.scores is None
 
     @cached_property
     def recipe(self) -> Recipe:

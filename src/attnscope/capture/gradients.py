@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
@@ -11,19 +12,25 @@ from attnscope.errors import ReplayError
 class Cotangent:
     """Waits for the gradient of one tensor. Nothing is added to it; the hook returns None."""
 
-    __slots__ = ("__weakref__", "_gradient", "_handle", "_times")
+    __slots__ = ("__weakref__", "_device", "_gradient", "_handle", "_times")
 
     def __init__(self, tensor: Tensor) -> None:
         """Hook `tensor` where autograd follows it."""
         self._gradient: Tensor | None = None
         self._times = 0
+        self._device: torch.device | None = None
         self._handle: RemovableHandle | None = None
         if tensor.requires_grad and not tensor.is_meta:
             self._handle = tensor.register_hook(self._receive)
 
     def _receive(self, gradient: Tensor) -> None:
         self._times += 1
-        self._gradient = gradient.detach() if self._gradient is None else self._gradient + gradient
+        gradient = gradient.detach().to(self._device or gradient.device)
+        self._gradient = gradient if self._gradient is None else self._gradient + gradient
+
+    def send_to(self, device: torch.device) -> None:
+        """Keep the gradient, which has yet to arrive, on `device`."""
+        self._device = device
 
     def tensor(self) -> Tensor:
         """Return the gradient, summed over all backwards so far."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from attnscope.calls.held import Held
 from attnscope.calls.program import RandomState
 from attnscope.calls.recipe import Recipe
 
@@ -25,16 +26,17 @@ class KernelCall:
     q, k, v, output: the very tensors, in the kernel's own layout `axes`; batch and heads of q, k, v
         may be 1 where the kernel broadcasts them. A kernel that projects by itself, or that works
         on nested tensors, has none: then they are made for the purpose (nested ones padded).
-    arguments: every other tensor that `read_recipe`, `scores` and `finish` depend on.
-    read_recipe: reads the recipe from the values of `arguments`, mask converted to True = may
-        attend. It looks at every entry of a mask, so it is called when somebody asks.
+    read_recipe: reads the recipe of the arguments, mask converted to True = may attend. It looks at
+        every entry of a mask, so it is called when somebody asks.
+    held: every other tensor that `read_recipe`, `scores` and `finish` read, to be copied before it
+        is changed in place.
     dropout: probability with which this call dropped weights.
     output_axes: where they differ from `axes`; None: the same.
     random: state of the generator before the call, where it drew from one.
     finish: what the kernel did to the context (batch, heads, queries, value_dim) to make `output`,
-        from the values of `arguments`; None: nothing.
-    scores: what enters the softmax (batch, heads, queries, keys), from canonical q, k and the
-        values of `arguments`, where the recipe alone can't say (its `unknown` names why).
+        None: nothing.
+    scores: what enters the softmax (batch, heads, queries, keys), from canonical q and k, where the
+        recipe alone can't say (its `unknown` names why).
     """
 
     kind: str
@@ -42,19 +44,19 @@ class KernelCall:
     k: Tensor
     v: Tensor
     output: Tensor
-    read_recipe: Callable[[tuple[Tensor, ...]], Recipe]
-    arguments: tuple[Tensor, ...] = ()
+    read_recipe: Callable[[], Recipe]
+    held: tuple[Held, ...] = ()
     dropout: float = 0.0
     axes: Axes = ("batch", "heads", "tokens", "dim")
     output_axes: Axes | None = None
     random: RandomState | None = None
-    finish: Callable[[Tensor, tuple[Tensor, ...]], Tensor] | None = None
-    scores: Callable[[Tensor, Tensor, tuple[Tensor, ...]], Tensor] | None = None
+    finish: Callable[[Tensor], Tensor] | None = None
+    scores: Callable[[Tensor, Tensor], Tensor] | None = None
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe, read from the arguments as they are now."""
-        return self.read_recipe(self.arguments)
+        """The recipe, read anew each time."""
+        return self.read_recipe()
 
 
 class Adapter(Protocol):

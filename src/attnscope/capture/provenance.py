@@ -64,7 +64,6 @@ class Node:
     right: Operand | None = None
     normalised: bool = False  # a normaliser lies between the start and here
     normaliser: bool = False  # this node is one
-    product: bool = False  # an elementwise product that a sum may turn into a contraction
     weighted: tuple[Output, Operand] | None = None  # weights times v, the sum still to come
     fed: tuple[Node, ...] = ()  # chains that entered a contraction without a normaliser
     outputs: tuple[Tensor, ...] = ()  # kept on request

@@ -9,7 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from attnscope.calls.evidence import Sizes
+from attnscope.calls.arrangement import Arrangement
+from attnscope.calls.evidence import Evidence, Sizes
 from attnscope.calls.held import Held
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
@@ -17,7 +18,7 @@ from attnscope.calls.tolerance import largest_relative
 from attnscope.capture.gradients import Cotangent
 from attnscope.capture.provenance import Chain, Node, Operand, Output, to_chain
 from attnscope.capture.reading.axes import AxesReading
-from attnscope.capture.reading.recipe import Stages, find_stages, read_recipe
+from attnscope.capture.reading.recipe import Reading, Stages, find_stages, read_recipe
 from attnscope.capture.reading.sheet import shape_rows
 from attnscope.capture.reading.trails import scale_of
 from attnscope.errors import ReplayError
@@ -34,7 +35,7 @@ class Product:
 
 
 @dataclass(eq=False)
-class RecordedEvidence:
+class RecordedEvidence(Evidence):
     """A program from q·k to the context, with the names of its axes.
 
     start: the product q·k; weights: what met v; products: one or more products with values.
@@ -53,7 +54,7 @@ class RecordedEvidence:
     @cached_property
     def stages(self) -> Stages:
         """Where in the program scores enter the normaliser and weights leave it."""
-        return find_stages(self.chain, self.start, self.weights, self.axes)
+        return find_stages(self.start, self.weights, self.axes)
 
     @property
     def sizes(self) -> Sizes:
@@ -61,9 +62,14 @@ class RecordedEvidence:
         return self.axes.sizes
 
     @cached_property
-    def recipe(self) -> Recipe:
+    def reading(self) -> Reading:
         """The recorded operations, read."""
         return read_recipe(self)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How scores came from q·k and weights from scores."""
+        return self.reading.recipe
 
     @property
     def q_operand(self) -> Operand:
@@ -91,9 +97,9 @@ class RecordedEvidence:
         if name == "k":
             return self._unscaled(axes.k.canonical(self.k_operand.held.tensor), self.k_operand)
         if name == "v":
-            return axes.v.canonical(first.value.held.tensor)
+            return self.spread(_named(axes.v, name, first.value.held).canonical(first.value.held.tensor))
         if name == "context":
-            return axes.context.canonical(first.output.tensor)
+            return _named(axes.context, name, first.output).canonical(first.output.tensor)
         return self._stage(name)
 
     def _unscaled(self, tensor: Tensor, operand: Operand) -> Tensor:
@@ -110,15 +116,11 @@ class RecordedEvidence:
         return tensor
 
     def _stage(self, name: str) -> Tensor:
-        output = self.stages.scores if name == "scores" else self.stages.weights
+        output = self.reading.scores if name == "scores" else self.reading.weights
         kept = output.node.outputs
         arrangement = self.axes.arrange(output.node, output.index)
         if arrangement is None:
-            raise ReplayError(
-                doing=f"deriving {name}",
-                found=f"a tensor {output.node.shapes[output.index]} whose axes could not be named",
-                todo="look at call.shapes() and call.context(); the replay itself is not affected",
-            )
+            raise _unnamed(name, output.node.shapes[output.index])
         position = self.chain.position(output.node, output.index)
         tensor = (
             kept[output.index].detach()
@@ -152,13 +154,15 @@ class RecordedEvidence:
         """Run the recorded operations under autograd from the recorded gradient of the context."""
         first = self.products[0]
         if name == "context":
-            return self.axes.context.canonical(first.cotangent.tensor())
+            context = _named(self.axes.context, name, first.output)
+            return context.canonical(first.cotangent.tensor())
         cotangents = [product.cotangent.tensor() for product in self.products]
         wanted = [self.chain.position(product.node) for product in self.products]
         if name in {"scores", "weights"}:
             return self._inner_gradient(name, wanted, cotangents)
         operand = {"q": self.q_operand, "k": self.k_operand, "v": first.value}[name]
-        arrangement = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
+        own = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
+        arrangement = _named(own, name, operand.held)
         position = self.chain.program.position_of(operand.held)
         leaf = operand.held.tensor.clone().requires_grad_()
         gradient = self._backward(wanted, cotangents, position, leaf)
@@ -168,14 +172,10 @@ class RecordedEvidence:
     def _inner_gradient(
         self, name: str, wanted: list[int], cotangents: list[Tensor]
     ) -> Tensor:
-        output = self.stages.scores if name == "scores" else self.stages.weights
+        output = self.reading.scores if name == "scores" else self.reading.weights
         arrangement = self.axes.arrange(output.node, output.index)
         if arrangement is None:
-            raise ReplayError(
-                doing=f"deriving the gradient of {name}",
-                found="a tensor whose axes could not be named",
-                todo="read the gradients of q, k, v and context instead",
-            )
+            raise _unnamed(f"the gradient of {name}", output.node.shapes[output.index])
         position = self.chain.position(output.node, output.index)
         with torch.no_grad():
             leaf = self.chain.program.run([position])[position].clone()
@@ -196,6 +196,20 @@ class RecordedEvidence:
     def shapes(self) -> tuple[ShapeRow, ...]:
         """Return one row a step, from the projections to the context."""
         return shape_rows(self)
+
+
+def _named(arrangement: Arrangement | None, name: str, held: Held) -> Arrangement:
+    if arrangement is None:
+        raise _unnamed(name, held.shape)
+    return arrangement
+
+
+def _unnamed(name: str, shape: tuple[int, ...]) -> ReplayError:
+    return ReplayError(
+        doing=f"deriving {name}",
+        found=f"a tensor {shape} whose axes could not be named",
+        todo="look at call.shapes() for what is known; the replay itself is not affected",
+    )
 
 
 def _is_fake(tensor: Tensor) -> bool:

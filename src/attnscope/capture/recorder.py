@@ -7,7 +7,8 @@ that came, through a normaliser, from an earlier one, that is attention.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,11 +17,11 @@ from torch import Tensor, nn
 from attnscope.calls.held import Held, storage_key
 from attnscope.calls.program import Autocast, RandomState, map_leaves, random_state
 from attnscope.capture.functions import Kind, changes_in_place, operation_name
-from attnscope.capture.layout import operands
-from attnscope.capture.operands import is_outer, tensors_in
+from attnscope.capture.operands import pairing_of, tensors_in, two_sides
 from attnscope.capture.place import find_source
 from attnscope.capture.provenance import LONGEST, Node, Operand, Output
 from attnscope.capture.registry import Registry
+from attnscope.capture.softmaxes import FOLLOWED, Softmax
 from attnscope.capture.trail import DEEPEST, LAYOUT, Trail, Unfollowed
 
 Args = tuple[Any, ...]
@@ -28,7 +29,10 @@ Kwargs = dict[str, Any]
 
 _MAKES_ACTIVATIONS = frozenset("linear conv1d conv2d conv3d embedding layer_norm rms_norm".split())
 _MIXES = frozenset({"linear", "conv1d", "conv2d"})
+SOFTMAXES = frozenset({"softmax", "log_softmax", "softmin", "gumbel_softmax"})
+_CONVOLUTIONS = frozenset({"conv1d", "conv2d"})
 _WRITES_LISTS = "_foreach_"
+_DEEPEST_PROJECTION = 12
 
 
 class Recorder:
@@ -39,6 +43,7 @@ class Recorder:
         parameters: dict[int, str],
         on_attention: Callable[[Found], None],
         on_start: Callable[[Node], None],
+        on_softmax: Callable[[str, Node | None], Softmax],
         *,
         keep_outputs: bool = False,
     ) -> None:
@@ -50,6 +55,7 @@ class Recorder:
         self.parameters = parameters
         self.on_attention = on_attention
         self.on_start = on_start
+        self.on_softmax = on_softmax
         self.keep_outputs = keep_outputs
 
     # -- one operation ------------------------------------------------------------------------
@@ -72,6 +78,7 @@ class Recorder:
         output = function(*args, **kwargs)
         step = _Step(name, function, kind, args, kwargs, tensors, sources, output, random, kept)
         self._note(step)
+        self._follow_softmaxes(step)
         return output
 
     def _outputs_behind(self, tensors: list[Tensor]) -> dict[int, Output]:
@@ -82,6 +89,24 @@ class Recorder:
             if entry is not None and entry.node is not None:
                 found[id(tensor)] = Output(entry.node, entry.index)
         return found
+
+    def _follow_softmaxes(self, step: _Step) -> None:
+        """Tell each softmax what became of its output, and note a new one."""
+        seen = [
+            entry.softmax
+            for tensor in step.tensors
+            if (entry := self.registry.find(tensor)) is not None and entry.softmax is not None
+        ]
+        for softmax in seen:
+            softmax.consumers.append(step.name)
+        softmax = seen[0] if seen else None
+        if step.name.removesuffix("_") in SOFTMAXES:
+            found = self.registry.find(_flat(step.output)[0])
+            softmax = self.on_softmax(step.name, found.node if found is not None else None)
+        if softmax is not None and len(softmax.consumers) < FOLLOWED:
+            for tensor in _flat(step.output):
+                if tensor.is_floating_point():
+                    self.registry.entry(tensor).softmax = softmax
 
     def _before_change(
         self, name: str, args: Args, kwargs: Kwargs, *, followed: bool
@@ -106,25 +131,24 @@ class Recorder:
 
     def _note(self, step: _Step) -> None:
         if step.kind is Kind.CONTRACTION:
-            pair = operands(step.name.removesuffix("_"), step.args, step.kwargs)
-            if pair is not None and all(isinstance(side, Tensor) for side in pair):
-                if self._contraction(step, *pair):
-                    return
+            pair = two_sides(step.name, step.args, step.kwargs)
+            if pair is not None and self._contraction(step, *pair):
+                return
         if step.sources:
             self._follow(step)
             return
-        if step.kind is Kind.PRODUCT and self._outer_product(step):
+        if step.kind is Kind.REDUCTION and self._summed_product(step):
             return
         self._describe(step)
+        if step.kind is Kind.PRODUCT:
+            self._remember_product(step)
 
     def _contraction(self, step: _Step, left: Tensor, right: Tensor) -> bool:
         """Deal with a product of two tensors; False where it is an ordinary operation."""
         behind_left, behind_right = step.sources.get(id(left)), step.sources.get(id(right))
         weights = self.is_weight(left), self.is_weight(right)
         if behind_left is None and behind_right is None:
-            if weights[1] or (weights[0] and step.name in {"linear", "einsum", "tensordot"}):
-                return False
-            if weights[0] and left.dim() > 2 and left.shape[0] != 1:  # noqa: PLR2004
+            if all(weights) or (any(weights) and not _may_be_queries(step.name, left, weights)):
                 return False
             self._start(step, left, right, weights, ())
             return True
@@ -158,15 +182,18 @@ class Recorder:
         right: Tensor,
         weights: tuple[bool, bool],
         fed: tuple[Node, ...],
+        *,
+        attach: bool = True,
     ) -> None:
         left_operand = self.operand(left, weight=weights[0])
         right_operand = self.operand(right, weight=weights[1])
         held = {id(left): left_operand.held, id(right): right_operand.held}
-        node = self._node(step, held=held, use_sources=False)
+        node = self._node(step, held=held, sources={})
         node.left, node.right, node.fed = left_operand, right_operand, fed
-        node.product = step.kind is Kind.PRODUCT
-        self._attach(step, node)
-        if fed or not node.product:
+        self.started = node
+        if attach:
+            self._attach(step, node)
+        if fed:
             self.on_start(node)
 
     def operand(self, tensor: Tensor, *, weight: bool = False) -> Operand:
@@ -175,21 +202,35 @@ class Recorder:
         trail = entry.trail if entry is not None else None
         return Operand(self.registry.hold(tensor), trail, weight, id(tensor))
 
-    def _outer_product(self, step: _Step) -> bool:
-        """Start a chain at an elementwise product that a sum may make a contraction."""
+    def _remember_product(self, step: _Step) -> None:
+        """Note an elementwise product with broadcasting: a sum may make it a contraction."""
         pair = _both(step)
-        if pair is None or not is_outer(*pair):
+        if pair is None or pair[0].shape == pair[1].shape or not pair[0].dim() or not pair[1].dim():
+            return
+        if self.is_weight(pair[0]) or self.is_weight(pair[1]):
+            return
+        shapes = _shapes(step.output)
+        self.registry.entry(step.output).product = step.without_output(shapes)
+
+    def _summed_product(self, step: _Step) -> bool:
+        """Start a chain at the sum of a product of two tensors."""
+        entry = self.registry.find(step.tensors[0])
+        if entry is None or entry.product is None:
             return False
-        weights = self.is_weight(pair[0]), self.is_weight(pair[1])
-        if any(weights):
-            return False
-        self._start(step, *pair, weights, ())
+        product = entry.product
+        entry.product = None
+        left, right = product.args
+        self._start(product, left, right, (False, False), (), attach=False)
+        first = self.started
+        node = self._node(step, held={}, sources={id(step.tensors[0]): Output(first, 0)})
+        node.left, node.right = first.left, first.right
+        first.left = first.right = None
+        self._attach(step, node)
         return True
 
     def _follow(self, step: _Step) -> None:
         """Add an operation to the chains of its arguments, or let go of them."""
-        nodes = {id(out.node): out.node for out in step.sources.values()}.values()
-        if step.kind is Kind.BOUNDARY or not self._may_follow(step, nodes):
+        if step.kind is Kind.BOUNDARY or not self._may_follow(step):
             self._describe(step)
             return
         if step.kind is Kind.REDUCTION:
@@ -200,20 +241,14 @@ class Recorder:
         if node.depth > LONGEST:
             self._describe(step)
             return
-        if step.kind is Kind.REDUCTION and len(node.parents) == 1 and node.parents[0].product:
-            product = node.parents[0]
-            node.left, node.right = product.left, product.right
-            self.on_start(node)
         node.normaliser = step.kind is Kind.NORMALISER or _divides_by_itself(step)
         node.normalised = node.normaliser or any(parent.normalised for parent in node.parents)
         if step.kind is Kind.PRODUCT and node.normalised:
             node.weighted = self._weighted(step)
         self._attach(step, node)
 
-    def _may_follow(self, step: _Step, nodes: Any) -> bool:  # noqa: ANN401
+    def _may_follow(self, step: _Step) -> bool:
         if step.name.startswith(_WRITES_LISTS) or not _has_floats(step.output, step):
-            return False
-        if any(node.product for node in nodes) and step.kind is not Kind.REDUCTION:
             return False
         if step.name in _MIXES:  # a mix between heads, not the next layer
             shape = step.tensors[0].shape
@@ -245,7 +280,7 @@ class Recorder:
         self, step: _Step, weights: Output, value: Tensor, *, weights_left: bool
     ) -> bool:
         operand = self.operand(value)
-        node = self._node(step, held={id(value): operand.held}, only=weights)
+        node = self._node(step, held={id(value): operand.held})
         return self._found(step, weights, operand, node, weights_left=weights_left)
 
     def _found(
@@ -264,17 +299,15 @@ class Recorder:
         step: _Step,
         *,
         held: dict[int, Held] | None = None,
-        use_sources: bool = True,
-        only: Output | None = None,
+        sources: dict[int, Output] | None = None,
     ) -> Node:
         """Write down one operation: chain values by reference to their node, other tensors held."""
         held = dict(held or {})
-        sources = step.sources if use_sources else {}
-        if only is not None:
-            sources = {key: out for key, out in sources.items() if key not in held}
+        if sources is None:
+            sources = {key: out for key, out in step.sources.items() if key not in held}
         parents: dict[int, Node] = {id(out.node): out.node for out in sources.values()}
         for tensor in step.tensors:
-            if use_sources and id(tensor) in sources:
+            if id(tensor) in sources:
                 entry = self.registry.find(tensor)
                 change = self.registry.changes.get(entry.key) if entry is not None else None
                 if change is not None:
@@ -302,7 +335,7 @@ class Recorder:
             kwargs=map_leaves(kwargs, note),
             parents=tuple(parents.values()),
             source=find_source(),
-            shapes=tuple(_shapes(step.output if step.name != "setitem" else target)),
+            shapes=tuple(step.shapes or _shapes(step.output if step.name != "setitem" else target)),
             depth=1 + max((parent.depth for parent in parents.values()), default=0),
             target=sources.get(id(target)) if target is not None else None,
             random=step.random,
@@ -338,26 +371,46 @@ class Recorder:
             return
         raw = step.name not in _MAKES_ACTIVATIONS and all(map(self.is_weight, step.tensors))
         parents = {id(tensor): self._trail(tensor) for tensor in step.tensors}
-        trails = [trail for trail in parents.values() if isinstance(trail, Trail)]
-        depth = 1 + max((trail.depth for trail in trails), default=0)
-        boundary = step.kind in {Kind.BOUNDARY, Kind.CONTRACTION} or step.name in _MIXES
-        keeps = step.name in {"layer_norm", "rms_norm"} or not boundary
-        pure = step.name in LAYOUT and all(trail.pure or trail.is_origin for trail in trails)
         names = tuple(
             self.parameters[id(tensor)] for tensor in step.tensors if id(tensor) in self.parameters
         )
+        if step.kind is Kind.CONTRACTION or step.name in _MIXES:
+            trail = self._projection(step, parents)
+        else:
+            trail = _continued(step, parents)
         for index, tensor in enumerate(outputs):
-            trail = Trail(step.name, tuple(tensor.shape), output_index=index, parameters=names)
-            if keeps and depth <= DEEPEST:
-                trail.args = map_leaves(step.args, lambda leaf: _noted(leaf, parents))
-                trail.kwargs = map_leaves(step.kwargs, lambda leaf: _noted(leaf, parents))
-                trail.depth, trail.pure = depth, pure
-            elif boundary:
-                before = parents[id(step.tensors[0])]
-                if isinstance(before, Trail) and (before.pure or before.is_origin):
-                    trail.args = (before,)
             entry = self.registry.entry(tensor)
-            entry.trail, entry.raw, entry.node = trail, raw, None
+            entry.trail = replace(
+                trail, shape=tuple(tensor.shape), output_index=index, parameters=names
+            )
+            entry.raw, entry.node = raw, None
+
+    def _projection(self, step: _Step, parents: dict[int, Trail | Unfollowed]) -> Trail:
+        """Return the trail of features made from an activation and a weight."""
+        shape = _shapes(step.output)[0]
+        source, features, kept = step.tensors[0], (len(shape) - 1,), _leading(len(shape))
+        if step.name in _CONVOLUTIONS:
+            features, kept = (1,), ((0, 0),)
+        elif step.name != "linear":
+            pair = two_sides(step.name, step.args, step.kwargs)
+            weights = [self.is_weight(side) for side in pair] if pair is not None else []
+            if pair is None or sum(weights) != 1:
+                return Trail(step.name, shape)
+            at = weights.index(False)
+            source = pair[at]
+            pairs = pairing_of(step.name, step.args, step.kwargs, pair)
+            if pairs is None:
+                return Trail(step.name, shape)
+            features = tuple(out for _, out in (pairs.right if at == 0 else pairs.left))
+            kept = tuple((both[at], both[2]) for both in pairs.batch if both[at] >= 0)
+            kept += pairs.left if at == 0 else pairs.right
+        before = parents[id(source)]
+        known = isinstance(before, Trail) and (before.pure or before.is_origin)
+        if not known or not isinstance(before, Trail) or before.depth > _DEEPEST_PROJECTION:
+            return Trail(step.name, shape, features=features)
+        return Trail(
+            step.name, shape, (before,), depth=before.depth + 1, features=features, kept=kept
+        )
 
     def _trail(self, tensor: Tensor) -> Trail | Unfollowed:
         if tensor.numel() == 1:
@@ -405,6 +458,7 @@ class _Step:
         "name",
         "output",
         "random",
+        "shapes",
         "sources",
         "tensors",
     )
@@ -425,6 +479,24 @@ class _Step:
         self.name, self.function, self.kind = name, function, kind
         self.args, self.kwargs, self.tensors, self.sources = args, kwargs, tensors, sources
         self.output, self.random, self.kept = output, random, kept
+        self.shapes: list[tuple[int, ...]] = []
+
+    def without_output(self, shapes: list[tuple[int, ...]]) -> _Step:
+        """Return the operation without the tensor that it made, which may go."""
+        step = _Step(
+            self.name,
+            self.function,
+            self.kind,
+            self.args,
+            self.kwargs,
+            self.tensors,
+            {},
+            None,
+            self.random,
+            self.kept,
+        )
+        step.shapes = shapes
+        return step
 
     def target(self) -> Tensor | None:
         """Return the tensor that the operation wrote to, where it wrote to one."""
@@ -434,6 +506,36 @@ class _Step:
         if changes_in_place(self.name) and self.args and isinstance(self.args[0], Tensor):
             return self.args[0]
         return None
+
+
+def _may_be_queries(name: str, left: Tensor, weights: tuple[bool, bool]) -> bool:
+    """Return whether the parameter in a product may be learned queries rather than a projection."""
+    if name == "einsum":
+        return True
+    if weights[1] or name in {"linear", "tensordot"}:
+        return False
+    return left.dim() <= 2 or left.shape[0] == 1  # noqa: PLR2004
+
+
+def _leading(rank: int) -> tuple[tuple[int, int], ...]:
+    return tuple((axis, axis) for axis in range(rank - 1))
+
+
+def _continued(step: _Step, parents: dict[int, Trail | Unfollowed]) -> Trail:
+    """Return the trail of an operation that leaves its argument's axes readable."""
+    trails = [trail for trail in parents.values() if isinstance(trail, Trail)]
+    depth = 1 + max((trail.depth for trail in trails), default=0)
+    keeps = step.kind is not Kind.BOUNDARY or step.name in {"layer_norm", "rms_norm"}
+    if not keeps or depth > DEEPEST:
+        return Trail(step.name, ())
+    return Trail(
+        step.name,
+        (),
+        map_leaves(step.args, lambda leaf: _noted(leaf, parents)),
+        map_leaves(step.kwargs, lambda leaf: _noted(leaf, parents)),
+        depth=depth,
+        pure=step.name in LAYOUT and all(trail.pure or trail.is_origin for trail in trails),
+    )
 
 
 def _both(step: _Step) -> tuple[Tensor, Tensor] | None:
@@ -455,7 +557,7 @@ def _flat(output: Any) -> list[Tensor]:  # noqa: ANN401
     return []
 
 
-def _shapes(output: Any) -> Iterator[tuple[int, ...]] | list[tuple[int, ...]]:  # noqa: ANN401
+def _shapes(output: Any) -> list[tuple[int, ...]]:  # noqa: ANN401
     return [tuple(tensor.shape) for tensor in _flat(output)]
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Entry:
     """What is known about one tensor: how its axes came about, and its place in a chain of scores."""
 
-    __slots__ = ("index", "key", "node", "raw", "reference", "trail")
+    __slots__ = ("index", "key", "node", "product", "raw", "reference", "softmax", "trail")
 
     def __init__(self, reference: weakref.ref[Tensor]) -> None:
         """Start with nothing known."""
@@ -26,6 +26,8 @@ class Entry:
         self.node: Node | None = None
         self.index = 0  # which output of the node
         self.raw = False  # made from parameters by rearranging them: a weight, not an activation
+        self.softmax: Softmax | None = None  # the softmax that its values come from
+        self.product: Step | None = None  # the elementwise product that made it
         self.key = 0  # address of the memory, where a node is known
 
 

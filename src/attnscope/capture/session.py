@@ -6,28 +6,35 @@ import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from attnscope.calls.call import Call
-from attnscope.calls.source import Source
-from attnscope.calls.trace import Trace, Unseen
+from attnscope.calls.trace import Trace
 from attnscope.capture.adapters import ADAPTERS
-from attnscope.capture.functions import Kind
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent
 from attnscope.capture.interceptor import Handler, Interceptor
 from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.keeping import Keep, keep_only
 from attnscope.capture.place import Place, find_place
-from attnscope.capture.provenance import Node, to_chain
-from attnscope.capture.reading.axes import AxesReading, product_of, read_axes
+from attnscope.capture.provenance import Chain, Node, ancestors, to_chain
+from attnscope.capture.reading.axes import (
+    AxesReading,
+    NotAttentionError,
+    product_of,
+    read_axes,
+    read_some_axes,
+)
+from attnscope.capture.reading.recipe import outermost_softmaxes
 from attnscope.capture.recorded import Product, RecordedEvidence
 from attnscope.capture.recorder import Found, Recorder
-from attnscope.capture.softmaxes import Softmaxes
+from attnscope.capture.softmaxes import Softmax, Softmaxes
 from attnscope.capture.torchnn import opened, patched_modules
+from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted
 from attnscope.errors import InputError
 
 KeepName = Literal["all", "qkv", "numbers"]
@@ -70,14 +77,16 @@ class Session:
         self.recorder = Recorder(
             _parameter_names(root),
             self._attention,
-            self._product,
+            self._product_of_products,
+            self._softmax,
             keep_outputs=options.keep == "all",
         )
         self._cotangents: list[Cotangent] = []
-        self._by_weights: dict[int, Call] = {}
+        self._by_weights: dict[int, tuple[Call, tuple[int, ...]]] = {}
         self._step = -1
         self._last_root: object = None
-        self._unresolved: list[tuple[Node, Place]] = []
+        self._linear: list[LinearProduct] = []
+        self._resolved: set[int] = set()
         self._keep = Keep(options.keep, options.device)
 
     # -- what the recorder notices --------------------------------------------------------------
@@ -92,13 +101,14 @@ class Session:
             return False
         start, axes = best
         self.softmaxes.claim(chain.nodes)
+        self._resolved.update(node.sequence for node in chain.nodes)
         module = self.name_of(place)
         if not self.options.wants(module):
             return True
         evidence = RecordedEvidence(start, found.weights, axes)
         evidence.products.append(self._product_with(found))
         call = self._call(module, place, "eager", evidence)
-        self._by_weights[id(found.weights.node)] = call
+        self._by_weights[found.weights.node.sequence] = call, found.value.held.shape
         keep_only(call, self._keep)
         return True
 
@@ -109,20 +119,32 @@ class Session:
 
     def _joins(self, found: Found, place: Place) -> bool:
         """Add a further product with the same weights to the call that it belongs to."""
-        call = self._by_weights.get(id(found.weights.node))
-        if call is None or not isinstance(call.evidence, RecordedEvidence):
+        call, first = self._by_weights.get(found.weights.node.sequence, (None, ()))
+        if call is None:
             return False
-        if call.evidence.weights.node is not found.weights.node:
+        if call.module != self.name_of(place) or _has_own_samples(found, first):
             return False
-        if call.module != self.name_of(place):
-            return False
-        call.evidence.products.append(self._product_with(found))
-        call.evidence.__dict__.pop("chain", None)
+        if isinstance(call.evidence, RecordedEvidence):  # else its numbers alone are kept
+            call.evidence.products.append(self._product_with(found))
+            call.evidence.__dict__.pop("chain", None)
+            keep_only(call, self._keep)
         return True
 
-    def _product(self, node: Node) -> None:
-        if node.fed:
-            self._unresolved.append((node, find_place(self.root)))
+    def _product_of_products(self, node: Node) -> None:
+        """Note a product that took another product's result without a normaliser between."""
+        place = find_place(self.root)
+        if place.modules and not _iterates(node):
+            layer = type(place.modules[0]).__name__
+            fed = tuple(before.sequence for before in node.fed)
+            self._linear.append(LinearProduct((node.sequence, *fed), self.name_of(place), layer))
+
+    def _softmax(self, name: str, node: Node | None) -> Softmax:
+        place = find_place(self.root)
+        layer = type(place.modules[0]).__name__ if place.modules else ""
+        sequence = node.sequence if node is not None else None
+        softmax = Softmax(name, self.name_of(place), layer, place.source, sequence)
+        self.softmaxes.add(softmax)
+        return softmax
 
     def _kernel(self, adapter: Adapter) -> Handler:
         def handle(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -208,35 +230,78 @@ class Session:
         for cotangent in self._cotangents:
             cotangent.release()
         self._cotangents.clear()
-        self.trace.unseen.extend(_scripted(self.root))
+        self.trace.unseen.extend(scripted(self.root))
+        self.trace.unseen.extend(linear(self._linear, self._resolved))
+        self.trace.unseen.extend(recurrent(self.root, self.trace))
+        self.trace.others.extend(self.softmaxes.others(self.options.wants))
         self._last_root = None
         self.recorder.registry.clear()
-        self._unresolved.clear()
 
 
-def _best_start(chain: Any, found: Found) -> tuple[Node, AxesReading] | None:  # noqa: ANN401
+def _iterates(node: Node) -> bool:
+    """Return whether a matrix is multiplied with its own products (iterations, whitening)."""
+    starts = [n for n in ancestors(node.fed) if n.left is not None and n.right is not None]
+    before = {side.key for n in starts for side in (n.left, n.right) if side is not None}
+    return any(side is not None and side.key in before for side in (node.left, node.right))
+
+
+def _has_own_samples(found: Found, first: tuple[int, ...]) -> bool:
+    """Return whether the further values are like the first ones, not a table all samples share."""
+    return len(found.value.held.shape) == len(first) and found.value.held.shape[0] == first[0]
+
+
+def _best_start(chain: Chain, found: Found) -> tuple[Node, AxesReading] | None:
     """Return the product that is q·k, with its axes; None where there is no attention."""
     best: tuple[tuple[bool, bool, int], Node, AxesReading] | None = None
+    softmax = outermost_softmaxes(chain.nodes)
+    inside = {id(node) for node in ancestors(softmax[:1])} if softmax else None
+    unnamed: list[Node] = []
     for node in chain.nodes:
-        if not node.starts or node.product or node.left is None or node.right is None:
+        if node.left is None or node.right is None or (inside and id(node) not in inside):
             continue
-        axes = read_axes(
-            chain, node, found.weights, found.value, found.node, weights_left=found.weights_left
-        )
+        try:
+            axes = read_axes(
+                chain, node, found.weights, found.value, found.node, weights_left=found.weights_left
+            )
+        except NotAttentionError:
+            continue
         if axes is None:
+            unnamed.append(node)
             continue
-        product = product_of(node)
-        free = product.right if axes.keys_left else product.left if product else ()
-        key = node.left if axes.keys_left else node.right
-        if key.weight:
-            continue
-        size = 1
-        for extent in key.held.shape:
-            size *= extent
-        rank = (bool(free) or axes.sizes.queries == 1, not (node.left.weight or node.right.weight), size)
-        if best is None or rank > best[0]:
+        rank = _rank(node, axes)
+        if rank is not None and (best is None or rank >= best[0]):
             best = (rank, node, axes)
-    return (best[1], best[2]) if best is not None else None
+    if best is not None:
+        return best[1], best[2]
+    return _unnamed_start(unnamed, found) if softmax else None
+
+
+def _rank(node: Node, axes: AxesReading) -> tuple[bool, bool, int] | None:
+    """Return how well a product suits as q·k; None where its keys are mere parameters."""
+    product = product_of(node)
+    if product is None or node.left is None or node.right is None:
+        return None
+    free, key = (product.right, node.left) if axes.keys_left else (product.left, node.right)
+    if key.weight:
+        return None
+    own = not (node.left.weight or node.right.weight)
+    return bool(free) or axes.sizes.queries == 1, own, prod(key.held.shape)
+
+
+def _unnamed_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | None:
+    """Return the first product of two activations that a softmax led on to a product with v.
+
+    What is smaller than the product (sums over its rows) is not its weights.
+    """
+    for node in nodes:
+        if node.left is None or node.right is None or node.left.weight or node.right.weight:
+            continue
+        if prod(found.weights.node.shapes[found.weights.index]) < prod(node.shapes[0]):
+            continue
+        axes = read_some_axes(node, found.value)
+        if axes is not None:
+            return node, axes
+    return None
 
 
 def _module_names(root: nn.Module | None) -> dict[int, str]:
@@ -253,16 +318,6 @@ def _parameter_names(root: nn.Module | None) -> dict[int, str]:
     return {id(tensor): name for name, tensor in named.items()}
 
 
-def _scripted(root: nn.Module | None) -> Iterator[Unseen]:
-    if root is None:
-        return
-    for name, module in root.named_modules():
-        if isinstance(module, torch.jit.ScriptModule) and not isinstance(
-            module, torch.jit.TopLevelTracedModule if hasattr(torch.jit, "TopLevelTracedModule") else ()
-        ):
-            yield Unseen(name, "a scripted module: its inside runs without Python")
-
-
 @contextlib.contextmanager
 def _opened_compiled() -> Iterator[None]:
     """Let compiled regions run eagerly, so that their inside can be seen."""
@@ -272,5 +327,3 @@ def _opened_compiled() -> Iterator[None]:
     with torch.compiler.set_stance("force_eager"):
         yield
 
-
-__all__ = ["KeepName", "Options", "Session", "Source", "Kind"]

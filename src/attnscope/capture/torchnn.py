@@ -29,6 +29,7 @@ from torch.nn.modules import activation, transformer
 from torch.utils._device import DeviceContext
 
 from attnscope.capture.interceptor import Interceptor
+from attnscope.capture.modes import without_modes
 
 __all__ = ["opened", "patched_modules"]
 
@@ -117,7 +118,7 @@ _patch = _Patch()
 
 def _has_torch_function(tensors: Iterable[Any]) -> bool:
     """Answer what `torch.overrides.has_torch_function` answers when nothing is recorded."""
-    with _without(Interceptor):
+    with without_modes(Interceptor):
         return bool(overrides.has_torch_function(tensors))
 
 
@@ -127,24 +128,11 @@ def _is_overridden(tensors: Iterable[Any]) -> bool:
     A default device is a function mode as well; it has nothing to say about the functions that are
     opened, because they name the device of whatever they make.
     """
-    with _without((Interceptor, DeviceContext)):
+    with without_modes(Interceptor, DeviceContext):
         return bool(overrides.has_torch_function(tensors))
 
 
 def _hand_over(function: Function, tensors: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """Hand `function` to whoever overrides it, past the interceptors."""
-    with _without(Interceptor):
+    with without_modes(Interceptor):
         return overrides.handle_torch_function(function, tensors, *args, **kwargs)
-
-
-@contextlib.contextmanager
-def _without(kinds: type | tuple[type, ...]) -> Iterator[None]:
-    """Take the innermost function modes of these kinds off this thread's stack for a while."""
-    taken = []
-    while isinstance(overrides._get_current_function_mode(), kinds):  # noqa: SLF001
-        taken.append(overrides._pop_mode())  # noqa: SLF001
-    try:
-        yield
-    finally:
-        for mode in reversed(taken):
-            overrides._push_mode(mode)  # noqa: SLF001

@@ -21,8 +21,6 @@ LAYOUT = frozenset(
 )
 """Operations that rearrange what is there, or change only its precision."""
 
-PROJECTIONS = frozenset({"linear", "conv1d", "conv2d", "addmm", "matmul", "einsum", "mm", "bmm"})
-"""Operations that make new features from old: their last axis (for convolutions the second) is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,8 @@ class Trail:
 
     An origin has no arguments: what came before it is not known or does not matter.
     parameters: names of the parameters that took part, such as "layers.0.q_proj.weight".
+    features: axes that hold newly made features, where this step is a projection; kept: pairs
+    (axis of its input, axis of its output) that it left alone.
     """
 
     name: str
@@ -50,18 +50,10 @@ class Trail:
     depth: int = 0
     pure: bool = False  # only layout operations since the origin
     parameters: tuple[str, ...] = ()
-    rest: tuple[int, ...] = ()
+    features: tuple[int, ...] = ()
+    kept: tuple[tuple[int, int], ...] = ()
 
     @property
     def is_origin(self) -> bool:
-        """Whether nothing before this step is known."""
-        return not self.args
-
-    @property
-    def feature_axis(self) -> int | None:
-        """Axis that holds newly made features, where this step makes some."""
-        if self.name in {"conv1d", "conv2d"}:
-            return 1
-        if self.name in PROJECTIONS:
-            return len(self.shape) - 1
-        return None
+        """Whether the trail starts here: nothing before is known, or new features were made."""
+        return not self.args or bool(self.features)

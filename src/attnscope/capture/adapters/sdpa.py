@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attnscope.calls.held import Held
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
 from attnscope.capture.adapters.additive import read_additive
@@ -60,14 +61,22 @@ def _read_dense(given: Mapping[str, Any], output: Tensor) -> KernelCall:
     q, k, mask = given["query"], given["key"], given["attn_mask"]
     axes = axes_of(output.dim())
     queries, keys = q.shape[-2], k.shape[-2]
-    lead = tuple(output.shape[:-3]) if output.dim() > 3 else tuple(output.shape[:-2])  # noqa: PLR2004
+    has_heads = "heads" in axes
+    lead = tuple(output.shape[: axes.count("batch")])
     base = replace(
         _simple_recipe(given),
         mask=Mask.causal_mask("top-left", queries, keys) if given["is_causal"] else Mask.nothing(),
     )
 
-    def read_recipe(arguments: tuple[Tensor, ...]) -> Recipe:
-        return _with_mask(base, arguments[0], lead, queries, keys) if arguments else base
+    held = () if mask is None else (Held(mask),)
+
+    def read_recipe() -> Recipe:
+        if not held:
+            return base
+        mask = held[0].tensor
+        if not has_values(mask):
+            return replace(base, unknown=("mask", "bias"))
+        return _with_mask(base, _canonical(mask, lead, has_heads=has_heads), queries, keys)
 
     return KernelCall(
         kind="sdpa",
@@ -76,7 +85,7 @@ def _read_dense(given: Mapping[str, Any], output: Tensor) -> KernelCall:
         v=given["value"],
         output=output,
         read_recipe=read_recipe,
-        arguments=() if mask is None else (mask,),
+        held=held,
         dropout=given["dropout_p"],
         axes=axes,
     )
@@ -84,13 +93,13 @@ def _read_dense(given: Mapping[str, Any], output: Tensor) -> KernelCall:
 
 def _read_nested(given: Mapping[str, Any], output: Tensor) -> KernelCall:
     """Read nested tensors as padded ones whose padding sees nothing and is not seen."""
-    lengths = tuple(lengths_of(given[name], axis=-2) for name in ("query", "key"))
+    lengths = lengths_of(given["query"], axis=-2), lengths_of(given["key"], axis=-2)
     q, k, v, out = (padded(x) for x in (given["query"], given["key"], given["value"], output))
     base = _simple_recipe({**given, "query": q, "key": k})
     queries, keys, is_causal = q.shape[-2], k.shape[-2], given["is_causal"]
 
-    def read_recipe(arguments: tuple[Tensor, ...]) -> Recipe:
-        mask = padding_mask(*arguments, queries, keys)
+    def read_recipe() -> Recipe:
+        mask = padding_mask(*lengths, queries, keys)
         if is_causal:
             mask = Mask.causal_mask("top-left", queries, keys) & mask
         return replace(base, mask=mask)
@@ -102,7 +111,6 @@ def _read_nested(given: Mapping[str, Any], output: Tensor) -> KernelCall:
         v=v,
         output=out,
         read_recipe=read_recipe,
-        arguments=lengths,
         dropout=given["dropout_p"],
     )
 
@@ -133,15 +141,10 @@ def _simple_recipe(given: Mapping[str, Any]) -> Recipe:
     )
 
 
-def _with_mask(
-    recipe: Recipe, mask: Tensor, lead: tuple[int, ...], queries: int, keys: int
-) -> Recipe:
-    if not has_values(mask):
-        return replace(recipe, unknown=("mask", "bias"))
-    canonical = _canonical(mask, lead)
+def _with_mask(recipe: Recipe, mask: Tensor, queries: int, keys: int) -> Recipe:
     if mask.dtype == torch.bool:
-        return replace(recipe, mask=recipe.mask & Mask.from_tensor(canonical, queries, keys))
-    reading = read_additive(canonical, queries, keys)
+        return replace(recipe, mask=recipe.mask & Mask.from_tensor(mask, queries, keys))
+    reading = read_additive(mask, queries, keys)
     return replace(
         recipe,
         mask=recipe.mask & reading.mask,
@@ -151,17 +154,16 @@ def _with_mask(
     )
 
 
-def _canonical(mask: Tensor, lead: tuple[int, ...]) -> Tensor:
+def _canonical(mask: Tensor, lead: tuple[int, ...], *, has_heads: bool) -> Tensor:
     """Return a mask (…, queries, keys) as (batch or 1, heads or 1, queries or 1, keys or 1).
 
     lead: sizes of the axes of the call that are batch.
     """
     mask = mask.detach()
-    has_heads = mask.dim() > len(lead) + 2 or len(lead) != 1
-    if not has_heads:
+    if not has_heads and mask.dim() > 2:  # noqa: PLR2004  batch queries keys
         mask = mask.unsqueeze(-3)
-    while mask.dim() < len("bhqk"):
-        mask = mask.unsqueeze(0)
-    if mask.dim() == len("bhqk"):
-        return mask
-    return mask.expand(*lead, *mask.shape[-3:]).flatten(0, -4)
+    mask = mask[(None,) * (len(lead) + len("hqk") - mask.dim())]
+    shared = mask.shape[: len(lead)].numel() == 1
+    if not shared:
+        mask = mask.expand(*lead, *mask.shape[-3:])
+    return mask.reshape(-1, *mask.shape[-3:])

@@ -101,7 +101,8 @@ def _borders(op: Operation, length: int) -> list[int]:
 def cat(op: Operation) -> Layout:
     """Tensors one after the other along an axis.
 
-    Pieces that continue each other are one again. Otherwise the first operand that is known along
+    Pieces that continue each other are one again; pieces of another axis (heads cut off the features
+    and put behind each other) are a factor of that axis. Otherwise the first operand that is known along
     the axis is the main one, and what stands before and after it are foreign positions.
     """
     parts = [part for part in _tensors(op) if part.shape != (0,)]
@@ -110,6 +111,10 @@ def cat(op: Operation) -> Layout:
     if any(len(part.shape) != ndim for part in parts):
         raise UnfollowedError
     whole = _continued([part.axes[at] if isinstance(part, Layout) else () for part in parts])
+    factor = _interleaved(parts) if whole is None else None
+    first = parts[0]
+    if factor is not None and isinstance(first, Layout):
+        return settle(first.replace(at, (*factor, *first.axes[at])).axes)
     main = next((i for i, own in enumerate(parts) if _real(own, at)), None)
     if whole is None and main is not None:
         before = sum(own.shape[at] for own in parts[:main])

@@ -15,7 +15,8 @@ from typing import Any
 from attnscope.calls.arrangement import Arrangement
 from attnscope.calls.evidence import Sizes
 from attnscope.calls.program import map_leaves
-from attnscope.capture.layout import Atom, Axis, Contraction, Layout, Unknown, contract, follow, fresh
+from attnscope.capture.layout import Atom, Axis, Contraction, Layout, Unknown, follow, fresh
+from attnscope.capture.operands import pairing_of
 from attnscope.capture.provenance import Chain, Node, Operand, Output
 from attnscope.capture.reading.trails import Trails
 
@@ -43,7 +44,7 @@ class Factor:
 
 @dataclass(frozen=True, slots=True)
 class AxesReading:
-    """Arrangements of all tensors of a call.
+    """Arrangements of all tensors of a call; None where the axes of a tensor could not be named.
 
     expansion: how kv heads met the query heads; chain: layouts of the chain's outputs.
     names: axis names of the product q·k in the user's own layout, for the shape sheet.
@@ -52,10 +53,9 @@ class AxesReading:
     sizes: Sizes
     q: Arrangement
     k: Arrangement
-    v: Arrangement
+    v: Arrangement | None
     raw: Arrangement
-    weights: Arrangement
-    context: Arrangement
+    context: Arrangement | None
     keys_left: bool
     expansion: str
     names: tuple[str, ...]
@@ -76,6 +76,15 @@ class AxesReading:
         return tuple(dict.fromkeys(piece.role for piece in pieces))
 
 
+class NotAttentionError(Exception):
+    """The product with v does not sum over the axis that k brought in."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shaped:
+    shape: Shape
+
+
 def product_of(node: Node) -> Contraction | None:
     """Return which axes the contraction `node` pairs, keeps and sums."""
     left, right = node.left, node.right
@@ -88,7 +97,7 @@ def pairing(node: Node, shapes: tuple[Shape, Shape]) -> Contraction | None:
     """Return the axes of a contraction, also of one written as a product and a sum."""
     if node.name == "sum":
         return _summed_product(node, shapes)
-    return contract(node.name.removesuffix("_"), node.args, node.kwargs, shapes)
+    return pairing_of(node.name, node.args, node.kwargs, (_Shaped(shapes[0]), _Shaped(shapes[1])))
 
 
 def _summed_product(node: Node, shapes: tuple[Shape, Shape]) -> Contraction | None:
@@ -129,7 +138,11 @@ def read_axes(  # noqa: PLR0913  the pieces of one attention
     *,
     weights_left: bool,
 ) -> AxesReading | None:
-    """Name the axes, or return None where this is no attention or can't be told."""
+    """Name the axes; None where that can't be told.
+
+    Raises:
+        NotAttentionError: what was followed shows that this is something else.
+    """
     first = product_of(start)
     if first is None or start.left is None or start.right is None:
         return None
@@ -150,6 +163,22 @@ def read_axes(  # noqa: PLR0913  the pieces of one attention
         return None
     factors = sides.factors(keys_left=keys_left)
     return sides.reading(factors, layouts, keys_left=keys_left)
+
+
+def read_some_axes(start: Node, value: Operand) -> AxesReading | None:
+    """Name the axes of q, k and their product alone, where what follows could not be followed.
+
+    The keys are taken to be the axis that the right operand alone brings in, as in `q @ k.mT`.
+    """
+    first = product_of(start)
+    if first is None or not first.summed or not first.right:
+        return None
+    whole = fresh(start.shapes[0], SCORES)
+    outs = [out for _, out in first.right]
+    second = Contraction((), (), (), tuple((out, -1) for out in outs))
+    sides = _Sides(Trails(), start, value, first, second, whole)
+    factors = sides.factors(keys_left=False)
+    return sides.partial(factors, keys_left=False)
 
 
 def chain_layouts(chain: Chain, start: Node) -> dict[tuple[int, int], Layout]:
@@ -251,18 +280,28 @@ class _Sides:
     # which side is k
 
     def keys_are_left(self) -> bool | None:
-        """Return whether k is the left operand; None where no axis of k alone is summed with v."""
-        summed = {
-            atom.axis
-            for axis, _ in self.second.summed
-            for atom in self.weights.axes[axis]
-            if atom.origin == SCORES
-        }
+        """Return whether k is the left operand; None where that can't be told."""
+        if not self.first.summed:
+            raise NotAttentionError
+        atoms = [a for axis, _ in self.second.summed for a in self.weights.axes[axis]]
+        if any(atom.origin != SCORES and not atom.repeated for atom in atoms):
+            return None
+        if not atoms:
+            return self._single_key()
+        summed = {atom.axis for atom in atoms if atom.origin == SCORES}
         right = summed & {out for _, out in self.first.right}
         left = summed & {out for _, out in self.first.left}
         if bool(right) == bool(left):
-            return None
+            raise NotAttentionError
         return bool(left)
+
+    def _single_key(self) -> bool | None:
+        """Return the side of k where there is one key alone, so that no axis shows it."""
+        if any(self.out_shape[out] == 1 for _, out in self.first.right) or not self.first.right:
+            return False
+        if any(self.out_shape[out] == 1 for _, out in self.first.left) or not self.first.left:
+            return True
+        raise NotAttentionError
 
     # what each factor of q·k is
 
@@ -274,14 +313,17 @@ class _Sides:
         projected = any(self._features(layout) for layout in self.layouts)
         result: dict[int, tuple[Factor, ...]] = {}
         for axis, out in free[k_at]:
-            role = "keys" if out in summed else "heads"
-            size = self.out_shape[out]
-            result[out] = (Factor(role, out, 1, size),) if size != 1 else ()
-            del axis
+            if out in summed:
+                size = self.out_shape[out]
+                result[out] = (Factor("keys", out, 1, size),) if size != 1 else ()
+            else:
+                result[out] = self._factored(out, -1, axis, q_at, "batch")
         for axis, out in free[q_at]:
             result[out] = self._factored(out, axis, -1, q_at, "queries")
         for q_axis, k_axis, out in pairs:
             result[out] = self._factored(out, q_axis, k_axis, q_at, "batch")
+        alone = [out for q_axis, k_axis, out in pairs if q_axis >= 0 and self._broadcast(k_axis, k_at)]
+        _name_queries(result, sorted(out for _, out in free[q_at]), sorted(alone))
         factors = [result.get(out, ()) for out in range(len(self.out_shape))]
         if not projected:
             factors = self._by_convention(factors, pairs, [out for _, out in free[q_at]])
@@ -352,11 +394,8 @@ class _Sides:
         if any(f.role == "heads" for group in factors for f in group):
             return factors
         shared = sorted(out for _, _, out in pairs)
-        single = [out for q, k, out in pairs if k >= 0 and not self._copied(k, out)]
-        named: list[int] = []
-        if len(queries) > 1:
-            named = sorted(queries)[:-1]
-        if len(shared) > 1 and (not named or len(single) > 1):
+        named = sorted(queries)[:-1]
+        if len(shared) > 1:
             named.append(shared[-1])
         for out in named:
             factors[out] = tuple(
@@ -364,8 +403,10 @@ class _Sides:
             )
         return factors
 
-    def _copied(self, axis: int, out: int) -> bool:
-        return axis >= 0 and self.out_shape[out] == 1
+    def _broadcast(self, axis: int, side: int) -> bool:
+        """Return whether an operand lacks an axis of the product, or has it with size 1."""
+        operand = self.left if side == 0 else self.right
+        return axis < 0 or operand.held.shape[axis] == 1
 
     # arrangements
 
@@ -395,12 +436,37 @@ class _Sides:
             k=k,
             v=v,
             raw=raw,
-            weights=weights,
             context=context,
             keys_left=keys_left,
             expansion=self._expansion(k_at, sizes, k),
             names=tuple("·".join(f.role for f in group) or "1" for group in factors),
             chain=layouts,
+            factors=factors,
+        )
+
+    def partial(
+        self, factors: tuple[tuple[Factor, ...], ...], *, keys_left: bool
+    ) -> AxesReading | None:
+        """Return what can be said without following the product any further."""
+        raw = _by_factors(fresh(self.out_shape, SCORES), factors)
+        q = self._operand(int(keys_left), factors, "queries")
+        k = self._operand(1 - int(keys_left), factors, "keys")
+        if raw is None or q is None or k is None:
+            return None
+        batch, heads, queries, keys = raw.shape
+        value_dim = self.value.held.shape[-1]
+        sizes = Sizes(batch, heads, k.shape[1], queries, keys, q.shape[3], value_dim)
+        return AxesReading(
+            sizes=sizes,
+            q=q,
+            k=k,
+            v=None,
+            raw=raw,
+            context=None,
+            keys_left=keys_left,
+            expansion=self._expansion(1 - int(keys_left), sizes, k),
+            names=tuple("·".join(f.role for f in group) or "1" for group in factors),
+            chain={},
             factors=factors,
         )
 
@@ -490,6 +556,25 @@ class _Sides:
             before = trail.args[0]
             trail = before if hasattr(before, "args") else None
         return "expand" if k.copies else "broadcast"
+
+
+def _name_queries(
+    factors: dict[int, tuple[Factor, ...]], free: list[int], alone: list[int]
+) -> None:
+    """Make the last axis that only q has the queries, where none was found to be."""
+    if any(factor.role == "queries" for group in factors.values() for factor in group):
+        return
+    choice = [out for out in free if factors[out]] or [
+        out for out in alone if any(factor.role == "batch" for factor in factors[out])
+    ]
+    if choice:
+        out = choice[-1]
+        factors[out] = tuple(
+            Factor("queries", f.axis, f.stride, f.size)
+            if out in free or f.role == "batch"
+            else f
+            for f in factors[out]
+        )
 
 
 def _is_copy(axis: Axis | None, factor: Factor) -> bool:

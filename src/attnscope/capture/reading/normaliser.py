@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -17,13 +18,15 @@ __all__ = ["NormaliserReading", "read_normaliser"]
 
 _BLOCK_ELEMENTS = 1 << 20
 _STEPS = 8
+_ELEMENTWISE = ("relu", "relu-squared", "sigmoid", "exp", "identity")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormaliserReading:
     """Which normaliser made the weights.
 
-    name: one of `NORMALISERS`, or "unknown"; axis: "keys", "queries", "heads", "batch".
+    name: one of `NORMALISERS`, or "unknown"; axis: "keys", "queries", "heads", "batch";
+    factor: what its result was multiplied by, the same everywhere (1/keys in ReLU attention).
     sinks: logits that take part though they are no column of the scores, (…, 1) broadcastable to
         (batch, heads, queries, 1); None: there are none.
     empty_row: weights of rows whose scores are all -inf; None: there are no such rows.
@@ -33,6 +36,7 @@ class NormaliserReading:
     axis: str = "keys"
     sinks: Tensor | None = None
     empty_row: EmptyRow | None = None
+    factor: float = 1.0
 
 
 @torch.no_grad()
@@ -58,6 +62,10 @@ def read_normaliser(scores: Tensor, weights: Tensor) -> NormaliserReading:
     sinks = _implicit_sinks(scores, weights, counted)
     if sinks is not None:
         return NormaliserReading("softmax", sinks=sinks, empty_row=empty_row)
+    for name in _ELEMENTWISE:
+        factor = _factor(name, scores, weights, counted)
+        if factor is not None:
+            return NormaliserReading(name, empty_row=empty_row, factor=factor)
     return NormaliserReading("unknown", empty_row=empty_row)
 
 
@@ -75,9 +83,7 @@ def _candidates() -> Iterator[tuple[str, str]]:
 
 
 def _empty_rows(scores: Tensor, weights: Tensor) -> tuple[EmptyRow | None, Tensor, bool]:
-    """Return what rows of -inf turned into, (batch, heads, queries, 1) True = other row, and
-    whether they turned into something that has no name.
-    """
+    """Return what rows of -inf turned into, where the other rows are, and if that has no name."""
     empty = scores.isneginf().all(-1, keepdim=True) | scores.isnan().all(-1, keepdim=True)
     if not bool(empty.any()):
         return None, ~empty, False
@@ -90,7 +96,28 @@ def _empty_rows(scores: Tensor, weights: Tensor) -> tuple[EmptyRow | None, Tenso
     return "uniform", ~empty, not bool(uniform.all())
 
 
-def _matches(name: str, axis: str, scores: Tensor, weights: Tensor, counted: Tensor) -> bool:
+def _factor(name: str, scores: Tensor, weights: Tensor, counted: Tensor) -> float | None:
+    """Return the one number that an elementwise function has to be multiplied by, or None."""
+    expected = NORMALISERS[name](scores[..., : weights.shape[-1]].double(), AXES["keys"])
+    usable = counted & expected.isfinite() & (expected != 0)
+    if not bool(usable.any()):
+        return None
+    place = expected.abs().masked_fill(~usable, 0.0).argmax()
+    factor = float(weights.flatten()[place].double() / expected.flatten()[place])
+    if factor == 0.0 or not isfinite(factor):
+        return None
+    fits = _matches(name, "keys", scores, weights.double() / factor, counted, weights.dtype)
+    return factor if fits else None
+
+
+def _matches(
+    name: str,
+    axis: str,
+    scores: Tensor,
+    weights: Tensor,
+    counted: Tensor,
+    dtype: torch.dtype | None = None,
+) -> bool:
     """Compare one candidate with the weights, where rows are independent in blocks of queries."""
     queries, keys = weights.shape[-2:]
     row = max(1, scores.shape[0] * scores.shape[1] * scores.shape[-1])
@@ -100,25 +127,26 @@ def _matches(name: str, axis: str, scores: Tensor, weights: Tensor, counted: Ten
         block = scores[..., part, :].double()
         expected = NORMALISERS[name](block, AXES[axis])[..., :keys]
         actual = weights[..., part, :].double()
-        near = (expected - actual).abs() <= _slack(block[..., :keys], expected, scores, weights)
+        slack = _slack(block[..., :keys], expected, scores.dtype, dtype or weights.dtype)
+        near = (expected - actual).abs() <= slack
         same = near | (expected == actual) | (expected.isnan() & actual.isnan())
         if not bool((same | ~counted[..., part, :]).all()):
             return False
     return True
 
 
-def _slack(block: Tensor, expected: Tensor, scores: Tensor, weights: Tensor) -> Tensor:
+def _slack(block: Tensor, expected: Tensor, before: torch.dtype, after: torch.dtype) -> Tensor:
     """Return how far weights may be off: 8 roundings, more where scores of some size were rounded.
 
     A function that rounds to a short type between its steps is off by u · |s| in the exponent.
     Weights far below their row's largest may be off by a rounding of that one, once summed.
     """
-    rounded = max(unit_roundoff(weights.dtype), unit_roundoff(scores.dtype))
+    rounded = max(unit_roundoff(after), unit_roundoff(before))
     size = block.abs().masked_fill(~block.isfinite(), 0)
     largest = expected.abs().nan_to_num(0.0).amax(-1, keepdim=True)
-    tiny = float(torch.finfo(weights.dtype).tiny)
+    tiny = float(torch.finfo(after).tiny)
     relative = expected.abs().nan_to_num(0.0) * (1 + size.clamp_max(100.0))
-    return _STEPS * (rounded * relative + unit_roundoff(weights.dtype) * 0.01 * largest) + tiny
+    return _STEPS * (rounded * relative + unit_roundoff(after) * 0.01 * largest) + tiny
 
 
 def _implicit_sinks(scores: Tensor, weights: Tensor, counted: Tensor) -> Tensor | None:

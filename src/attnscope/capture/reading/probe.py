@@ -22,7 +22,9 @@ _LARGE = 1 << 22
 _SAMPLE = 64
 _ALL_ROWS = 1 << 18
 _STEPS = 8
-_HASH = 2654435761  # Knuth's multiplier: neighbours get unrelated levels, and no generator is touched
+_HASH = (
+    2654435761  # Knuth's multiplier: neighbours get unrelated levels, and no generator is touched
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Probe:
 
 
 def some_rows(shape: torch.Size, device: torch.device) -> Tensor:
-    """Return the indices of all queries, or of 64 spread evenly where that would be much to read."""
+    """Return the indices of all queries, or of 64 spread evenly where all are many."""
     queries = shape[-2]
     if shape.numel() <= _ALL_ROWS or queries <= _SAMPLE:
         return torch.arange(queries, device=device)

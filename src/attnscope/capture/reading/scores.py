@@ -26,6 +26,7 @@ from attnscope.capture.reading.probe import (
     differs,
     some_rows,
 )
+from attnscope.capture.reading.scale import Sample, narrow, read_scale
 
 __all__ = ["ScoresReading", "read_scores"]
 
@@ -33,24 +34,25 @@ Raw: TypeAlias = Float[Tensor, "batch heads queries keys"]
 WithExtra: TypeAlias = Float[Tensor, "batch heads queries columns"]
 Visible: TypeAlias = Bool[Tensor, "#batch #heads #queries #keys"]
 
+_ALL_AXES = (0, 1, 2, 3)
 _STEPS = 8
 _FILLS = 8
 _BLOCK_ELEMENTS = 1 << 20
-_SATURATED = 20.0  # tanh(20) is 1 in float64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoresReading:
-    """How scores follow from raw, `softcap · tanh(scale · raw / softcap) + bias`, and what is hidden.
+    """How scores follow from raw: `softcap · tanh(scale · raw / softcap) + bias`, or hidden.
 
-    All tensors broadcast to (batch, heads, queries, keys) and have size 1 where nothing changes.
+    All tensors broadcast to (batch, heads, queries, keys) and have size 1 where nothing changes,
+    `visible` along batch and heads only.
 
     scale: a number, or a tensor where it differs; None: unknown. softcap: None: there is none.
     bias: None: nothing is added. visible: True = may attend; None: all are.
     fill: the distinct values that stand in place of, or were added to, hidden scores, in the type
         of the scores and ascending; of more than 8 the lowest and the highest.
     sinks: (…, sinks), the columns beyond the keys. empty_rows: how many queries see no key, over
-        batch and heads; empty_row: what such a row turns into, None: there is none or it is unknown.
+        batch and heads; empty_row: what such a row turns into, None: there is none, or unknown.
     mixes_heads: a head's scores depend on another head's raw.
     overwritten: True where the score does not depend on raw though the key is not hidden: a mask
         that was multiplied onto the scores, or a fill that is too weak. None: nowhere.
@@ -82,19 +84,7 @@ class _Answers:
     overwritten: Tensor | None
     extra: Tensor  # columns beyond the keys
     extra_reacts: bool
-    sample: _Sample
-
-
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    """Answers of some rows, (batch, heads, rows, keys): enough to tell scale and cap."""
-
-    rows: Tensor
-    additive: Tensor
-    step: Tensor  # half the difference of the answers to 1 and -1
-    far: Tensor  # the answer to a large raw, less the additive part
-    known: Tensor  # neither hidden nor overwritten: these tell the scale
-    slack: Tensor  # how far `step`, `far` and `additive` may be off
+    sample: Sample
 
 
 @torch.no_grad()
@@ -104,35 +94,44 @@ def read_scores(operations: Operations, raw: Raw, scores: WithExtra) -> ScoresRe
     Args:
         operations: run the recorded operations on a raw tensor and return the scores; they must
             not draw random numbers, and may change the tensor that they are given.
-        raw: the actual `q·k`. scores: the actual scores, keys first, sinks after them.
+        raw: the actual `q·k`.
+        scores: the actual scores, keys first, sinks after them.
     """
     probe = Probe.of(operations, raw, scores)
     levels = tuple(probe.constant(level) for level in LEVELS)
-    whole = (0, 1, 2, 3)
-    mixes = shifted = strange = False
-    if not probe.follows(levels, whole):
-        mixes = raw.shape[1] > 1 and probe.follows(levels, (0, 2, 3))
-        if not mixes:
-            reference = scores[..., : raw.shape[-1]].argmax(-1, keepdim=True)
-            relative = replace(probe, reference=reference)
-            relative_levels = tuple(relative.constant(level) for level in LEVELS)
-            if relative.follows(relative_levels, whole):
-                probe, levels, shifted = relative, relative_levels, True
-            else:
-                strange = True
+    strange = ""
+    if not probe.follows(levels, _ALL_AXES):
+        probe, levels, strange = _explain_coupling(probe, levels, scores)
     answers = _answers(probe, levels)
     reading = _read_additive(probe, answers, scores)
-    if mixes or strange:
-        name = "head-mixing" if mixes else "scores"
-        unknown = (name, *reading.unknown)
+    if strange:
+        mixes, unknown = strange == "head-mixing", (strange, *reading.unknown)
         return replace(reading, mixes_heads=mixes, bias=None, unknown=unknown)
-    scale, softcap, missing = _read_scale(probe, answers.sample)
+    scale, softcap, missing = read_scale(probe, answers.sample)
     if missing:
         return replace(reading, bias=None, unknown=(*missing, *reading.unknown))
     reading = replace(reading, scale=scale, softcap=softcap)
     if _predicts(reading, answers, raw, scores):
         return reading
     return replace(reading, scale=None, bias=None, unknown=("scores", *reading.unknown))
+
+
+def _explain_coupling(
+    probe: Probe, levels: tuple[Tensor, ...], scores: Tensor
+) -> tuple[Probe, tuple[Tensor, ...], str]:
+    """Say why entries answer to other entries' raw: heads are mixed, or rows are shifted.
+
+    Where rows are shifted, the returned probe counts each row from its largest score, and with it
+    entries answer to their own raw alone. The name is that of what stays unknown, or empty.
+    """
+    if probe.shape[1] > 1 and probe.follows(levels, (0, 2, 3)):
+        return probe, levels, "head-mixing"
+    reference = scores[..., : probe.shape[-1]].argmax(-1, keepdim=True)
+    relative = replace(probe, reference=reference)
+    relative_levels = tuple(relative.constant(level) for level in LEVELS)
+    if relative.follows(relative_levels, _ALL_AXES):
+        return relative, relative_levels, ""
+    return probe, levels, "scores"
 
 
 def _answers(probe: Probe, levels: tuple[Tensor, ...]) -> _Answers:
@@ -169,7 +168,7 @@ def _answers(probe: Probe, levels: tuple[Tensor, ...]) -> _Answers:
         overwritten=None if bool(free.all()) else ~free,
         extra=extra,
         extra_reacts=not all(moved),
-        sample=_Sample(
+        sample=Sample(
             rows=rows,
             additive=some,
             step=(one - minus) / 2,
@@ -215,7 +214,7 @@ def _read_additive(probe: Probe, answers: _Answers, scores: Tensor) -> ScoresRea
     elif answers.extra.shape[-1]:
         rounded = probe.reference is not None
         slack = _STEPS * probe.roundoff * answers.extra.abs() if rounded else None
-        sinks = _narrow(collapse(answers.extra, slack=slack))
+        sinks = narrow(collapse(answers.extra, slack=slack))
     if answers.overwritten is not None:
         unknown.append("overwritten")
     empty = hidden.all(-1).expand(probe.shape[:-1])
@@ -229,7 +228,7 @@ def _read_additive(probe: Probe, answers: _Answers, scores: Tensor) -> ScoresRea
     return ScoresReading(
         scale=None,
         bias=_read_bias(probe, answers),
-        visible=collapse(~hidden) if bool(hidden.any()) else None,
+        visible=collapse(~hidden, axes=(1, 0)) if bool(hidden.any()) else None,
         fill=_fills(answers.additive[counted].to(scores.dtype)),
         sinks=sinks,
         empty_rows=count,
@@ -250,7 +249,7 @@ def _read_bias(probe: Probe, answers: _Answers) -> Tensor | None:
         seen = seen.masked_fill(seen.abs() <= slack, 0.0)
     if not bool((seen != 0).any()):
         return None
-    return _narrow(collapse(seen, ~answers.hidden, slack=slack))
+    return narrow(collapse(seen, ~answers.hidden, slack=slack))
 
 
 def _empty_row(scores: Tensor, empty: Tensor) -> EmptyRow | None:
@@ -270,74 +269,6 @@ def _fills(values: Tensor) -> tuple[float, ...]:
     distinct = values.unique()
     chosen = distinct if distinct.numel() <= _FILLS else torch.stack([low, high])
     return tuple(chosen.tolist())
-
-
-def _narrow(values: Tensor) -> Tensor:
-    """Return float32 where it holds the same values."""
-    single = values.float()
-    return single if bool((~differs(single.double(), values.double())).all()) else values
-
-
-def _read_scale(
-    probe: Probe, sample: _Sample
-) -> tuple[float | Tensor | None, float | None, tuple[str, ...]]:
-    """Return scale, soft cap and what of them is unknown."""
-    known = sample.known
-    if not bool(known.any()):
-        return None, None, ("scale",)
-    per_far = sample.far / probe.far
-    far_slack = _STEPS * probe.roundoff * (per_far.abs() + sample.additive.abs() / probe.far)
-    linear = (sample.step - per_far).abs() <= sample.slack + far_slack
-    if bool((linear | ~known).all()):
-        return _scale_of_all_rows(probe, collapse(per_far, known, slack=far_slack)), None, ()
-    cap = _read_cap(sample)
-    if cap is None:
-        return None, None, ("softcap",)
-    share = (sample.step / cap).clamp(-1, 1)
-    scale = cap * torch.atanh(share)
-    slope = (1 - share.square()).clamp_min(probe.roundoff)  # of tanh: how atanh spreads an error
-    reading = collapse(scale, known, slack=(sample.slack + probe.roundoff * cap) / slope)
-    saturates = (reading.abs() * probe.far >= _SATURATED * cap) | (reading == 0)
-    if reading.shape[-2] != 1 or not bool(saturates.all()):
-        return None, None, ("softcap",)
-    if not _is_tanh(probe, sample, reading, cap):
-        return None, None, ("softcap",)
-    return _number(reading), cap, ()
-
-
-def _scale_of_all_rows(probe: Probe, scale: Tensor) -> float | Tensor:
-    """Return the scale for all rows: where it differs between those of the sample, ask again."""
-    if scale.shape[-2] not in {1, probe.shape[-2]}:
-        keys = probe.shape[-1]
-        change = probe.constant(probe.far)[..., :keys] - probe.constant(0.0)[..., :keys]
-        scale = (change / probe.far).nan_to_num(0.0, 0.0, 0.0)
-        scale = collapse(scale, scale != 0, slack=_STEPS * probe.roundoff * scale.abs())
-    return _number(scale)
-
-
-def _read_cap(sample: _Sample) -> float | None:
-    """Return the one number at which all entries end, or None."""
-    ends = sample.far.abs()
-    caps = collapse(ends, sample.known, slack=sample.slack)
-    cap = float(caps.flatten()[0])
-    return cap if caps.numel() == 1 and 0 < cap < float("inf") else None
-
-
-def _is_tanh(probe: Probe, sample: _Sample, scale: Tensor, cap: float) -> bool:
-    """Compare with tanh where it bends most: at raw = cap / scale, and at half of that."""
-    bend = torch.where(scale == 0, torch.zeros_like(scale), cap / scale)
-    for part in (0.5, 1.0):
-        raw = (part * bend).expand(probe.shape).to(probe.dtype)
-        answer = probe.at(raw)[..., sample.rows, : probe.shape[-1]] - sample.additive
-        expected = cap * torch.tanh(scale * raw[..., sample.rows, :] / cap)
-        slack = sample.slack + 2 * _STEPS * probe.roundoff * cap
-        if not bool((((answer - expected).abs() <= slack) | ~sample.known).all()):
-            return False
-    return True
-
-
-def _number(values: Tensor) -> float | Tensor:
-    return float(values) if values.numel() == 1 else _narrow(values)
 
 
 def _predicts(reading: ScoresReading, answers: _Answers, raw: Tensor, scores: Tensor) -> bool:
@@ -363,9 +294,7 @@ def _predicts(reading: ScoresReading, answers: _Answers, raw: Tensor, scores: Te
     return True
 
 
-def _predict(
-    reading: ScoresReading, raw: Tensor, start: int, stop: int
-) -> tuple[Tensor, Tensor]:
+def _predict(reading: ScoresReading, raw: Tensor, start: int, stop: int) -> tuple[Tensor, Tensor]:
     """Return the scores of query rows `start` to `stop`, and how large the terms in them are."""
     scale = reading.scale
     predicted = raw * (rows_of(scale, start, stop) if isinstance(scale, Tensor) else scale or 0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from attnscope.calls.arrangement import Arrangement
@@ -34,7 +35,7 @@ def shape_rows(evidence: RecordedEvidence) -> tuple[ShapeRow, ...]:
 
 
 def operand_rows(
-    name: str, trail: Trail | None, arrangement: Arrangement, words: tuple[str, ...]
+    name: str, trail: Trail | None, arrangement: Arrangement | None, words: tuple[str, ...]
 ) -> list[ShapeRow]:
     """Return the steps of one of q, k, v since its projection."""
     rows: list[ShapeRow] = []
@@ -45,7 +46,9 @@ def operand_rows(
         before = next((leaf for leaf in step.args if isinstance(leaf, Trail)), None)
         step = before
     rows.reverse()
-    shape = tuple(_size(axis) for axis in arrangement.splits)
+    if arrangement is None:
+        return rows
+    shape = tuple(prod(axis) for axis in arrangement.splits)
     final = ShapeRow(name, name, shape, axis_names(arrangement, words))
     if rows and rows[-1].shape == shape:
         last = rows.pop()
@@ -74,9 +77,9 @@ def _node(evidence: RecordedEvidence, node: Node) -> ShapeRow:
         name = "q·k"
     elif id(node) in products:
         name = "context"
-    elif node is evidence.stages.weights.node:
+    elif node is evidence.reading.weights.node:
         name = "weights"
-    elif node is evidence.stages.scores.node:
+    elif node is evidence.reading.scores.node:
         name = "scores"
     shape = node.shapes[0] if node.shapes else ()
     arrangement = evidence.axes.arrange(node) if name != "context" else evidence.axes.context
@@ -86,9 +89,3 @@ def _node(evidence: RecordedEvidence, node: Node) -> ShapeRow:
     axes = axis_names(arrangement, words) if arrangement is not None else unknown
     return ShapeRow(node.name, name, shape, axes if len(axes) == len(shape) else unknown, (), node.source)
 
-
-def _size(axis: tuple[int, ...]) -> int:
-    size = 1
-    for factor in axis:
-        size *= factor
-    return size

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnscope.calls.program import map_leaves
 from attnscope.capture.layout import Layout, Unknown, follow, fresh
-from attnscope.capture.trail import LAYOUT, PROJECTIONS, Trail, Unfollowed
+from attnscope.capture.trail import LAYOUT, Trail, Unfollowed
 
 Number = float | Tensor
 
@@ -24,7 +24,7 @@ class Trails:
         """Start without origins."""
         self._count = itertools.count()
         self._known: dict[int, Layout | None] = {}
-        self._feature_axes: dict[int, int] = {}
+        self._features: dict[int, tuple[int, ...]] = {}
 
     def layout(self, trail: Trail | None) -> Layout | None:
         """Return the layout of a trail's tensor, or None where it can't be told."""
@@ -36,10 +36,10 @@ class Trails:
 
     def is_feature(self, origin: int, axis: int) -> bool:
         """Return whether this axis of this origin holds the features that a projection made."""
-        return self._feature_axes.get(origin) == axis
+        return axis in self._features.get(origin, ())
 
     def _layout(self, trail: Trail) -> Layout | None:
-        if trail.name in PROJECTIONS or trail.is_origin:
+        if trail.is_origin:
             return self._origin(trail)
         args, kwargs = map_leaves((trail.args, trail.kwargs or {}), self._leaf)
         return follow(
@@ -54,16 +54,12 @@ class Trails:
     def _origin(self, trail: Trail) -> Layout:
         number = next(self._count)
         layout = fresh(trail.shape, number)
-        feature = trail.feature_axis
-        if feature is None:
-            return layout
-        self._feature_axes[number] = feature
-        before = trail.args[0] if trail.args and isinstance(trail.args[0], Trail) else None
-        known = self.layout(before)
-        if known is not None and len(known.axes) == len(trail.shape):
-            for axis, size in enumerate(trail.shape):
-                if axis != feature and known.shape[axis] == size:
-                    layout = layout.replace(axis, known.axes[axis])
+        self._features[number] = trail.features
+        before = trail.args[0] if trail.args else None
+        known = self.layout(before) if isinstance(before, Trail) else None
+        for mine, out in trail.kept:
+            if known is not None and known.shape[mine] == trail.shape[out]:
+                layout = layout.replace(out, known.axes[mine])
         return layout
 
     def _leaf(self, leaf: Any) -> Any:  # noqa: ANN401  any recorded argument
@@ -84,7 +80,7 @@ def scale_of(trail: Trail | None) -> Number:
 
 def _scale(trail: Trail, depth: int) -> Number:
     name = trail.name.removesuffix("_")
-    if trail.is_origin or trail.name in PROJECTIONS or depth > 60:  # noqa: PLR2004
+    if trail.is_origin or depth > 60:  # noqa: PLR2004
         return 1.0
     before = [leaf for leaf in _flat(trail.args) if isinstance(leaf, Trail)]
     if name in {"mul", "rmul", "div"} and before:

@@ -1,0 +1,78 @@
+"""Regions that could hold attention and were not seen as such, each with the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from attnscope.calls.trace import Trace, Unseen
+
+_RECURRENT = re.compile(
+    r"mamba|ssm|statespace|rwkv|retention|retnet|rglru|recurrent|hyena|xlstm|[ms]lstm|linearattention"
+    r"|lightningattention|deltanet|deltarule|gatedlinear|shortconv|s4d?layer|s6layer|selectivescan|selectivestate",
+    re.IGNORECASE,
+)
+"""Class names of layers that mix tokens by a recurrence or a linear kernel."""
+
+
+def scripted(root: nn.Module | None) -> Iterator[Unseen]:
+    """Yield the scripted and traced modules of `root`: outermost ones only."""
+    inside: str | None = None
+    for name, module in root.named_modules() if root is not None else ():
+        if inside is not None and (inside == "" or name.startswith(f"{inside}.")):
+            continue
+        if isinstance(module, torch.jit.ScriptModule):
+            inside = name
+            yield Unseen(name, "a scripted module: its inside runs without Python")
+
+
+@dataclass(frozen=True, slots=True)
+class LinearProduct:
+    """A product of a product, with no normaliser between: numbers of its nodes, and its place."""
+
+    sequences: tuple[int, ...]
+    module: str
+    layer: str
+
+
+def linear(products: Iterable[LinearProduct], resolved: Collection[int]) -> Iterator[Unseen]:
+    """Yield modules in which products of products met no normaliser: linear attention.
+
+    resolved: numbers of the nodes that became part of an attention call.
+    """
+    told: set[str] = set()
+    for product in products:
+        if product.module in told or any(number in resolved for number in product.sequences):
+            continue
+        told.add(product.module)
+        yield Unseen(
+            product.module,
+            f"linear attention or a state space ({product.layer}): products of q, k and v with no "
+            "softmax between them",
+        )
+
+
+def recurrent(root: nn.Module | None, trace: Trace) -> Iterator[Unseen]:
+    """Yield modules that mix tokens by a recurrence, by their names, where no call was seen."""
+    told = {unseen.module for unseen in trace.unseen}
+    for name, module in root.named_modules() if root is not None else ():
+        kind = type(module).__name__
+        inner = any(name == one or name.startswith(f"{one}.") for one in told)
+        if inner or not _RECURRENT.search(kind) or _holds_another(module):
+            continue
+        if not any(call.module == name or call.module.startswith(f"{name}.") for call in trace):
+            told.add(name)
+            yield Unseen(name, f"a recurrent or linear token mixer ({kind}), not softmax attention")
+
+
+def _holds_another(module: nn.Module) -> bool:
+    """Return whether a module below is one as well: the innermost is named."""
+    return any(
+        _RECURRENT.search(type(child).__name__)
+        for child in module.modules()
+        if child is not module and "norm" not in type(child).__name__.lower()
+    )

@@ -1,0 +1,82 @@
+"""Choosing which forward arguments to give, and making them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnscope.targets.architectures import signal_inputs, text_inputs, vision_inputs
+from attnscope.targets.architectures.plan import Plan
+
+MAKERS = {**text_inputs.MAKERS, **vision_inputs.MAKERS, **signal_inputs.MAKERS}
+
+# Given whenever the forward takes them; the rest only where required or the main input.
+_USUAL = frozenset(
+    {
+        "input_ids",
+        "pixel_values",
+        "image_grid_thw",
+        "input_features",
+        "input_features_mask",
+        "feature_attention_mask",
+        "bbox",
+        "aspect_ratio_ids",
+        "aspect_ratio_mask",
+        "spatial_shapes",
+        "flattened_patches",
+        "high_res_pixel_values",
+        "target_sizes",
+        "image_merge_sizes",
+        "qformer_input_ids",
+        "image_position_ids",
+        "visual_feats",
+        "visual_pos",
+        "mm_token_type_ids",
+    }
+)
+
+
+_AUDIO = frozenset({"input_features", "input_features_mask", "feature_attention_mask"})
+
+
+def wanted(plan: Plan) -> list[str]:
+    """Return the names of the forward arguments to make, in the order of the signature."""
+    parameters = plan.parameters()
+    main = plan.model.main_input_name
+    mains = set(main) if isinstance(main, list | tuple) else {main}
+    chosen = plan.required() | (mains & set(parameters)) | plan.given
+    chosen |= _USUAL & set(parameters)
+    if "attention_mask" in parameters and "input_ids" in chosen:
+        chosen.add("attention_mask")
+    if getattr(plan.config, "is_encoder_decoder", False) and "decoder_input_ids" in parameters:
+        chosen.add("decoder_input_ids")
+    if {"future_values", "past_time_features"} <= set(parameters):
+        chosen |= {"future_values", "future_time_features"}
+    if "states" in chosen:
+        chosen |= {"actions", "rewards", "returns_to_go", "timesteps"}
+    if plan.look("image_grid_pinpoints") and "image_sizes" in parameters:
+        chosen.add("image_sizes")
+    if not _has_part(plan, "audio") and not mains & _AUDIO | plan.required() & _AUDIO:
+        if "input_ids" in parameters:
+            chosen -= _AUDIO - plan.given
+    if not _has_part(plan, "vision") and "pixel_values" not in mains | plan.required():
+        chosen -= {"pixel_values", "image_sizes"} - plan.given
+    return [name for name in parameters if name in chosen - plan.dropped and name in MAKERS]
+
+
+def _has_part(plan: Plan, part: str) -> bool:
+    return any(
+        part in name and value is not None
+        for name, value in vars(plan.config).items()
+        if name.endswith("config")
+    )
+
+
+def make_inputs(plan: Plan, seed: int) -> dict[str, Any]:
+    """Return keyword arguments for the model's forward, the same ones for the same seed."""
+    import torch
+
+    made: dict[str, Any] = {}
+    for name in wanted(plan):
+        torch.manual_seed(seed)
+        made[name] = MAKERS[name](plan)
+    return made
