@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from attnscope.capture.interceptor import Interceptor
+from attnscope.capture.interceptor import Handler, Interceptor
 from attnscope.capture.rebinding import original_of, rebound
 
 
@@ -44,7 +44,7 @@ class Recording(Interceptor):
             self.calls.append((args, kwargs, output))
             return output
 
-        handlers = {original_of(package_function): handle}
+        handlers: dict[Callable[..., Any], Handler] = {original_of(package_function): handle}
         super().__init__(lambda f, _kind, args, kwargs: f(*args, **kwargs), handlers)
 
 

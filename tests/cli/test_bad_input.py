@@ -14,13 +14,13 @@ Runner = Callable[..., Any]
 
 WRONG: dict[str, tuple[list[str], str]] = {
     "no target": (["trace"], "Missing argument 'TARGET'"),
-    "no command": (["tarce", "net.py"], "No such command 'tarce'"),
+    "no command": (["traces", "net.py"], "No such command 'traces'"),
     "no option": (["trace", "net.py", "--wlak", "0:0:0"], "--walk"),
     "no file": (["trace", "nett.py"], "did you mean net.py?"),
     "no name": (["trace", "net.py:Nett"], "did you mean Net?"),
     "no form": (["trace", "whatever"], "a TARGET is path/file.py:name"),
     "no sample": (["trace", "sample:minilmm"], "did you mean sample:minilm?"),
-    "no architecture": (["trace", "arch:lama"], "llama"),
+    "no architecture": (["trace", "arch:llama9"], "llama"),
     "syntax": (["trace", "syntax.py"], "at syntax.py:2"),
     "raises": (["trace", "raises.py"], "at raises.py:3"),
     "arguments": (["trace", "net.py:needs"], "it needs the arguments width"),

@@ -201,7 +201,7 @@ def content_id(tensor: Tensor) -> str:
     """Return the first 32 digits of SHA-256 over type, shape and bytes of a contiguous tensor."""
     digest = hashlib.sha256(f"{_name(tensor.dtype)}{tuple(tensor.shape)}".encode())
     if tensor.numel():
-        digest.update(memoryview(tensor.reshape(-1).view(torch.uint8).numpy()))
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()[:_DIGITS]
 
 
@@ -218,7 +218,7 @@ def _without_copies(tensor: Tensor) -> Tensor:
 
 
 def _with_own_memory(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return `tensors`, copied where two share memory or one has a part of it (files refuse both)."""
+    """Return `tensors`, copied where two share memory or one holds a part of some."""
     seen: set[int] = set()
     own = {}
     for key, tensor in tensors.items():

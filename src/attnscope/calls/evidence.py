@@ -62,7 +62,7 @@ class Evidence(Protocol):
         return None
 
     def replay_error(self) -> float | None:
-        """Return the largest relative difference between replayed and real output; 0.0 = bit for bit.
+        """Return the largest relative difference of replayed and real output; 0.0 = bit for bit.
 
         None where there are no values to compare (meta and fake tensors).
         """

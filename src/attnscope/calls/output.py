@@ -19,7 +19,7 @@ __all__ = ["pack_output", "unpack_output"]
 
 
 def pack_output(output: Any, writer: TensorWriter, note: Callable[[str], None]) -> Any:
-    """Return `output` as plain data; `note` is told what could not be stored or changed its type."""
+    """Return `output` as plain data; `note` is told what is not stored or changes its type."""
     return _pack(output, "the model's output", writer, note)
 
 

@@ -190,7 +190,7 @@ def _replay_error(call: Call) -> float | None:
 
 
 def _fill_of(derived: Tensor, actual: Tensor) -> float | None:
-    """Return the one finite number that hidden keys have as their score, None where there is none."""
+    """Return the one finite score that all hidden keys have; None where there is none."""
     if derived.shape != actual.shape or derived.dtype != actual.dtype:
         return None
     hidden = actual[derived.isneginf()]

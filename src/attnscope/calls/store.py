@@ -1,13 +1,13 @@
 """Traces on disk: a folder with a manifest and safetensors files, written whole or not at all.
 
-``manifest.json`` holds everything but the tensors as plain JSON (rules in `attnscope.calls.encoding`)
-and names each tensor by its content, so that one that many calls share is stored once. It carries
-its own checksum; each tensor's name is one. No file can run code.
+``manifest.json`` holds everything but the tensors as plain JSON (its rules: `calls/encoding.py`) and
+names each tensor by its content, so that one that many calls share is stored once. It carries its
+own checksum; each tensor's name is one. No file can run code.
 
 What a loaded call shows is what the saved one showed: q, k, v, context and their gradients, the
 numbers and the replay error are the same bits. Scores and weights are the same bits where the
 recipe does not give them, and where it does they are derived again, equal up to the rounding of
-float32 or float64 (see `attnscope.calls.packing`).
+float32 or float64 (see `calls/packing.py`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Manifest:
 
 
 class StoredTrace(Trace):
-    """A trace that was read from disk: its tensors, the model's output included, are read on demand."""
+    """A trace on disk; its tensors, the model's output included, are read when asked for."""
 
     def __init__(self, manifest: _Manifest, reader: TensorReader) -> None:
         """Make the calls that `manifest` lists, their tensors to come from `reader`."""
@@ -201,6 +201,6 @@ def _damaged(folder: Path, found: str) -> StoreError:
 
 
 def _own_version() -> str:
-    from attnscope import __version__  # noqa: PLC0415  the package loads this room
+    from attnscope import __version__  # the package loads this room
 
     return __version__

@@ -86,7 +86,8 @@ class StoredEvidence(Evidence):
     @cached_property
     def recipe(self) -> Recipe:
         """The recipe; a part whose values were not kept is a tensor on the meta device."""
-        return self._decoded(Recipe, self.record.recipe)
+        recipe: Recipe = self._decoded(Recipe, self.record.recipe)
+        return recipe
 
     def _decoded(self, kind: type[Any], data: Any) -> Any:
         try:

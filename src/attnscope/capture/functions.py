@@ -64,7 +64,7 @@ _SKIPPED = frozenset(
     "_version _base _backward_hooks name data_ptr untyped_storage storage item tolist numpy "
     "__len__ __bool__ __int__ __float__ __index__ __repr__ __str__ __format__ __hash__ __contains__ "
     "__array__ __dlpack__ __dlpack_device__ __deepcopy__ __reduce_ex__ get_device has_names "
-    "backward register_hook retain_grad equal allclose promote_types can_cast result_type "
+    "register_hook retain_grad equal allclose promote_types can_cast result_type "
     "_set_grad_enabled set_default_dtype manual_seed is_grad_enabled is_inference_mode_enabled "
     "_assert _assert_async _is_view is_set_to is_shared is_pinned _get_tracing_state "
     "broadcast_shapes finfo iinfo unsafe_set_data _cdata is_coalesced dense_dim sparse_dim "

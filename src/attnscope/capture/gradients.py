@@ -9,22 +9,29 @@ from torch.utils.hooks import RemovableHandle
 from attnscope.errors import ReplayError
 
 
+def is_batched(tensor: Tensor) -> bool:
+    """Return whether `vmap` has put a hidden batch axis into `tensor`."""
+    return bool(torch._C._functorch.is_batchedtensor(tensor))  # noqa: SLF001  no public way to ask
+
+
 class Cotangent:
     """Waits for the gradient of one tensor. Nothing is added to it; the hook returns None."""
 
-    __slots__ = ("__weakref__", "_device", "_gradient", "_handle", "_times")
+    __slots__ = ("__weakref__", "_batched", "_device", "_gradient", "_handle")
 
     def __init__(self, tensor: Tensor) -> None:
         """Hook `tensor` where autograd follows it."""
         self._gradient: Tensor | None = None
-        self._times = 0
+        self._batched = False
         self._device: torch.device | None = None
         self._handle: RemovableHandle | None = None
         if tensor.requires_grad and not tensor.is_meta:
             self._handle = tensor.register_hook(self._receive)
 
     def _receive(self, gradient: Tensor) -> None:
-        self._times += 1
+        if is_batched(gradient):
+            self._batched = True
+            return
         gradient = gradient.detach().to(self._device or gradient.device)
         self._gradient = gradient if self._gradient is None else self._gradient + gradient
 
@@ -34,6 +41,12 @@ class Cotangent:
 
     def tensor(self) -> Tensor:
         """Return the gradient, summed over all backwards so far."""
+        if self._batched:
+            raise ReplayError(
+                doing="reading a gradient",
+                found="a backward with batched gradients (vmap, is_grads_batched)",
+                todo="run the backward for one gradient at a time inside `attnscope.record`",
+            )
         if self._gradient is None:
             raise ReplayError(
                 doing="reading a gradient",

@@ -63,7 +63,7 @@ class Adapter(Protocol):
     """Knows one kernel family. Stateless; one file each in `capture/adapters`."""
 
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """Return the functions that it reads, as a function mode sees them; none if not installed."""
+        """Return the functions that it reads, as a function mode sees them, if they are there."""
 
     def read(
         self,

@@ -32,5 +32,5 @@ def unobserved() -> Iterator[None]:
 
     Also inside `torch._C.DisableTorchFunction`, for code that itself relies on a function mode.
     """
-    with torch._C._EnableTorchFunction(), without_modes(Interceptor):  # type: ignore[no-untyped-call]  # noqa: SLF001
+    with torch._C._EnableTorchFunction(), without_modes(Interceptor):  # noqa: SLF001
         yield

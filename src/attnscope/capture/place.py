@@ -6,6 +6,7 @@ Hooks would be seen by the model and would switch off PyTorch's fused paths. Onl
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 from collections.abc import Iterator
@@ -19,8 +20,11 @@ from torch import nn
 from attnscope.calls.source import Source
 
 _MODULE_CALL = nn.Module._wrapped_call_impl.__code__  # noqa: SLF001  the frame to recognise
+_CAPTURE = str(Path(__file__).resolve().parent)
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
+_ENTRY = str(Path(__file__).resolve().parent / "entry.py")
 _TORCH = str(Path(torch.__file__).resolve().parent)
+_NOT_THE_USERS = (_PACKAGE, _TORCH, contextlib.__file__)
 
 
 @dataclass(slots=True)
@@ -51,11 +55,12 @@ def find_place(root: nn.Module | None) -> Place:
                 outermost = frame
             continue
         name = code.co_filename
-        if source is None and not name.startswith(_PACKAGE):
-            if not name.startswith(_TORCH):
-                source = _source(frame)
-            elif fallback is None or modules == []:
-                fallback = fallback or frame
+        if source is not None:
+            continue
+        if not name.startswith(_NOT_THE_USERS):
+            source = _source(frame)
+        elif fallback is None and name.startswith(_TORCH):
+            fallback = frame
     if source is None:
         source = _source(fallback) if fallback is not None else Source("<unknown>", 0, "")
     return Place(source, modules, outermost)
@@ -63,16 +68,23 @@ def find_place(root: nn.Module | None) -> Place:
 
 def find_source() -> Source:
     """Return the nearest line outside attnscope and PyTorch."""
+    fallback: FrameType | None = None
     for frame in _frames():
         name = frame.f_code.co_filename
-        if not name.startswith((_PACKAGE, _TORCH)):
+        if not name.startswith(_NOT_THE_USERS):
             return _source(frame)
-    return Source("<unknown>", 0, "")
+        if fallback is None and name.startswith(_TORCH):
+            fallback = frame
+    return _source(fallback) if fallback is not None else Source("<unknown>", 0, "")
 
 
 def _frames() -> Iterator[FrameType]:
+    """Iterate over the stack outwards, as far as attnscope's own call of the model."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None:
+        name = frame.f_code.co_filename
+        if name == _ENTRY or (name.startswith(_PACKAGE) and not name.startswith(_CAPTURE)):
+            return
         yield frame
         frame = frame.f_back
 

@@ -24,6 +24,9 @@ from attnscope.capture.trail import Trail
 LONGEST = 160
 """Operations after which a chain is given up: scores become weights in far fewer."""
 
+LONGEST_OPEN = 4000
+"""The same for a chain that sums up chunks of keys, some ten operations each."""
+
 _sequence = itertools.count()
 
 
@@ -66,6 +69,7 @@ class Node:
     normaliser: bool = False  # this node is one
     weighted: tuple[Output, Operand] | None = None  # weights times v, the sum still to come
     fed: tuple[Node, ...] = ()  # chains that entered a contraction without a normaliser
+    carries: frozenset[int] = frozenset()  # calls whose context this is, the division still to come
     outputs: tuple[Tensor, ...] = ()  # kept on request
     sequence: int = field(default_factory=lambda: next(_sequence))
 
@@ -85,6 +89,22 @@ def ancestors(nodes: Iterable[Node]) -> list[Node]:
             seen[id(node)] = node
             waiting.extend(node.parents)
     return sorted(seen.values(), key=lambda node: node.sequence)
+
+
+_SUMS = frozenset("sum mean amax amin max min logsumexp norm prod std var argmax".split())
+
+
+def leads_to(start: Node, last: Node) -> bool:
+    """Return whether `last` comes from `start` on a way that sums nothing up."""
+    waiting, seen = [last], set()
+    while waiting:
+        node = waiting.pop()
+        if node is start:
+            return True
+        if id(node) not in seen and node.name not in _SUMS:
+            seen.add(id(node))
+            waiting.extend(node.parents)
+    return False
 
 
 @dataclass(slots=True)

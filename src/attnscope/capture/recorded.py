@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from attnscope.capture.gradients import Cotangent
 from attnscope.capture.provenance import Chain, Node, Operand, Output, to_chain
 from attnscope.capture.reading.axes import AxesReading
 from attnscope.capture.reading.recipe import Reading, Stages, find_stages, read_recipe
-from attnscope.capture.reading.sheet import shape_rows
+from attnscope.capture.reading.sheet import axis_names, shape_rows
 from attnscope.capture.reading.trails import scale_of
 from attnscope.errors import ReplayError
 
@@ -38,13 +38,15 @@ class Product:
 class RecordedEvidence(Evidence):
     """A program from q·k to the context, with the names of its axes.
 
-    start: the product q·k; weights: what met v; products: one or more products with values.
+    start: the product q·k; weights: what met v; products: one or more products with values;
+    read: how the recipe is read.
     """
 
     start: Node
     weights: Output
     axes: AxesReading
     products: list[Product] = field(default_factory=list)
+    read: Callable[[RecordedEvidence], Reading] = read_recipe
 
     @cached_property
     def chain(self) -> Chain:
@@ -64,7 +66,7 @@ class RecordedEvidence(Evidence):
     @cached_property
     def reading(self) -> Reading:
         """The recorded operations, read."""
-        return read_recipe(self)
+        return self.read(self)
 
     @property
     def recipe(self) -> Recipe:
@@ -169,6 +171,22 @@ class RecordedEvidence(Evidence):
         canonical = arrangement.canonical(gradient, add_copies=True)
         return self.spread(canonical) * scale_of(operand.trail)
 
+    def gradient_of_scores(self, name: str, cotangent: Tensor) -> Tensor:
+        """Carry a gradient of the scores (batch, heads, queries, keys) on to q or k."""
+        output = self.reading.scores
+        arrangement = self.axes.arrange(output.node, output.index)
+        if arrangement is None or arrangement.shape[-1] != cotangent.shape[-1]:
+            raise _unnamed(f"the gradient of {name}", output.node.shapes[output.index])
+        operand, own = (
+            (self.q_operand, self.axes.q) if name == "q" else (self.k_operand, self.axes.k)
+        )
+        position = self.chain.program.position_of(operand.held)
+        leaf = operand.held.tensor.clone().requires_grad_()
+        wanted = self.chain.position(output.node, output.index)
+        gradient = self._backward([wanted], [arrangement.restore(cotangent)], position, leaf)
+        canonical = own.canonical(gradient, add_copies=True)
+        return self.spread(canonical) * scale_of(operand.trail)
+
     def _inner_gradient(
         self, name: str, wanted: list[int], cotangents: list[Tensor]
     ) -> Tensor:
@@ -192,6 +210,12 @@ class RecordedEvidence(Evidence):
             outputs = [values[index] for index in wanted]
             (gradient,) = torch.autograd.grad(outputs, [leaf], cotangents, allow_unused=True)
         return torch.zeros_like(leaf) if gradient is None else gradient
+
+    def context_axes(self) -> tuple[str, ...]:
+        """Return what each axis of the real output is."""
+        if self.axes.context is None:
+            return ("?",) * len(self.products[0].output.shape)
+        return axis_names(self.axes.context, ("batch", "heads", "queries", "value_dim"))
 
     def shapes(self) -> tuple[ShapeRow, ...]:
         """Return one row a step, from the projections to the context."""

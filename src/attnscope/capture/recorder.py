@@ -7,7 +7,8 @@ that came, through a normaliser, from an earlier one, that is attention.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +20,7 @@ from attnscope.calls.program import Autocast, RandomState, map_leaves, random_st
 from attnscope.capture.functions import Kind, changes_in_place, operation_name
 from attnscope.capture.operands import pairing_of, tensors_in, two_sides
 from attnscope.capture.place import find_source
-from attnscope.capture.provenance import LONGEST, Node, Operand, Output
+from attnscope.capture.provenance import LONGEST, LONGEST_OPEN, Node, Operand, Output
 from attnscope.capture.registry import Registry
 from attnscope.capture.softmaxes import FOLLOWED, Softmax
 from attnscope.capture.trail import DEEPEST, LAYOUT, Trail, Unfollowed
@@ -41,9 +42,11 @@ class Recorder:
     def __init__(
         self,
         parameters: dict[int, str],
-        on_attention: Callable[[Found], None],
+        on_attention: Callable[[Found], Outcome | None],
+        on_close: Callable[[Node, Tensor], bool],
         on_start: Callable[[Node], None],
         on_softmax: Callable[[str, Node | None], Softmax],
+        on_fault: Callable[[str, Exception], None],
         *,
         keep_outputs: bool = False,
     ) -> None:
@@ -54,8 +57,10 @@ class Recorder:
         self.registry = Registry()
         self.parameters = parameters
         self.on_attention = on_attention
+        self.on_close = on_close
         self.on_start = on_start
         self.on_softmax = on_softmax
+        self.on_fault = on_fault
         self.keep_outputs = keep_outputs
 
     # -- one operation ------------------------------------------------------------------------
@@ -68,18 +73,34 @@ class Recorder:
             tensors.extend(tensors_in(kwargs))
         if not tensors:
             return function(*args, **kwargs)
-        sources = self._outputs_behind(tensors)
-        random: RandomState | None = None
-        if sources and kind is Kind.RANDOM:
-            random = random_state(tensors[0].device)
-        kept: Held | None = None
-        if changes_in_place(name) or "out" in kwargs or name.startswith(_WRITES_LISTS):
-            kept = self._before_change(name, args, kwargs, followed=bool(sources))
-        output = function(*args, **kwargs)
-        step = _Step(name, function, kind, args, kwargs, tensors, sources, output, random, kept)
-        self._note(step)
-        self._follow_softmaxes(step)
+        step = _Step(name, function, kind, args, kwargs, tensors)
+        with self.barrier(name):
+            self._prepare(step)
+        step.output = function(*args, **kwargs)
+        output = step.output
+        with self.barrier(name):
+            self._note(step)
+            self._follow_softmaxes(step)
         return output
+
+    @contextlib.contextmanager
+    def barrier(self, name: str) -> Iterator[None]:
+        """Keep a fault of attnscope's own away from the model that is running."""
+        try:
+            with torch.no_grad():
+                yield
+        except Exception as error:  # noqa: BLE001  whatever it is, the model has to run on
+            self.on_fault(name, error)
+
+    def _prepare(self, step: _Step) -> None:
+        """Save what the operation is about to change: random state, tensors written in place."""
+        step.sources = self._outputs_behind(step.tensors)
+        if step.sources and step.kind is Kind.RANDOM:
+            step.random = random_state(step.tensors[0].device)
+        name = step.name
+        if changes_in_place(name) or "out" in step.kwargs or name.startswith(_WRITES_LISTS):
+            followed = bool(step.sources)
+            step.kept = self._before_change(name, step.args, step.kwargs, followed=followed)
 
     def _outputs_behind(self, tensors: list[Tensor]) -> dict[int, Output]:
         """Return the chain outputs among `tensors`, by identity."""
@@ -238,13 +259,17 @@ class Recorder:
                 if out.node.weighted is not None and self._summed(step, out.node):
                     return
         node = self._node(step)
-        if node.depth > LONGEST:
+        node.carries = frozenset().union(*(out.node.carries for out in step.sources.values()))
+        if node.depth > (LONGEST_OPEN if node.carries else LONGEST):
             self._describe(step)
             return
         node.normaliser = step.kind is Kind.NORMALISER or _divides_by_itself(step)
         node.normalised = node.normaliser or any(parent.normalised for parent in node.parents)
         if step.kind is Kind.PRODUCT and node.normalised:
             node.weighted = self._weighted(step)
+        if node.carries and _divides_sums(step) and self.on_close(node, _flat(step.output)[0]):
+            self._forget(step)
+            return
         self._attach(step, node)
 
     def _may_follow(self, step: _Step) -> bool:
@@ -286,10 +311,17 @@ class Recorder:
     def _found(
         self, step: _Step, weights: Output, value: Operand, node: Node, *, weights_left: bool
     ) -> bool:
-        found = Found(weights, value, node, step.output, weights_left)
-        if not self.on_attention(found):
+        outcome = self.on_attention(Found(weights, value, node, step.output, weights_left))
+        if outcome is None:
             return False
-        self._forget(step)
+        if outcome.open is None:
+            self._forget(step)
+            return True
+        node.normalised = True
+        node.carries = frozenset({outcome.open})
+        for parent in node.parents:
+            node.carries |= parent.carries
+        self._attach(step, node)
         return True
 
     # -- book-keeping -------------------------------------------------------------------------
@@ -425,6 +457,16 @@ class Recorder:
         return Unfollowed(tuple(tensor.shape), tensor.dtype == torch.bool)
 
 
+class Outcome:
+    """What was made of a find. open: number of a call whose rows are not divided by their sums yet."""
+
+    __slots__ = ("open",)
+
+    def __init__(self, open_call: int | None = None) -> None:
+        """Say whether the call goes on."""
+        self.open = open_call
+
+
 class Found:
     """Attention, just noticed: the weights' place in their chain, v, and the product of both."""
 
@@ -471,30 +513,18 @@ class _Step:
         args: Args,
         kwargs: Kwargs,
         tensors: list[Tensor],
-        sources: dict[int, Output],
-        output: Any,  # noqa: ANN401
-        random: RandomState | None,
-        kept: Held | None,
     ) -> None:
         self.name, self.function, self.kind = name, function, kind
-        self.args, self.kwargs, self.tensors, self.sources = args, kwargs, tensors, sources
-        self.output, self.random, self.kept = output, random, kept
+        self.args, self.kwargs, self.tensors = args, kwargs, tensors
+        self.sources: dict[int, Output] = {}
+        self.output: Any = None
+        self.random: RandomState | None = None
+        self.kept: Held | None = None
         self.shapes: list[tuple[int, ...]] = []
 
     def without_output(self, shapes: list[tuple[int, ...]]) -> _Step:
         """Return the operation without the tensor that it made, which may go."""
-        step = _Step(
-            self.name,
-            self.function,
-            self.kind,
-            self.args,
-            self.kwargs,
-            self.tensors,
-            {},
-            None,
-            self.random,
-            self.kept,
-        )
+        step = _Step(self.name, self.function, self.kind, self.args, self.kwargs, self.tensors)
         step.shapes = shapes
         return step
 
@@ -549,6 +579,21 @@ def _divides_by_itself(step: _Step) -> bool:
     return step.name in {"div", "div_", "rdiv"} and len(step.sources) > 1
 
 
+def _divides_sums(step: _Step) -> bool:
+    """Return whether summed-up contexts are divided by something of the same chain."""
+    if len(step.args) < 2:  # noqa: PLR2004  dividend and divisor
+        return False
+    first, second = (
+        step.sources.get(id(leaf)) if isinstance(leaf, Tensor) else None for leaf in step.args[:2]
+    )
+    if first is None or second is None or bool(first.node.carries) == bool(second.node.carries):
+        return False
+    if step.name in {"div", "div_"}:
+        return bool(first.node.carries)
+    divisor = second if first.node.carries else first
+    return step.kind is Kind.PRODUCT and divisor.node.name in {"reciprocal", "rdiv", "div", "pow"}
+
+
 def _flat(output: Any) -> list[Tensor]:  # noqa: ANN401
     if isinstance(output, Tensor):
         return [output]
@@ -572,6 +617,8 @@ def _noted(leaf: Any, parents: dict[int, Trail | Unfollowed]) -> Any:  # noqa: A
 
 
 def _autocast(device_type: str) -> Autocast | None:
+    if not torch.amp.is_autocast_available(device_type):
+        return None
     if torch.is_autocast_enabled(device_type):
         return Autocast(device_type, torch.get_autocast_dtype(device_type))
     return None

@@ -13,15 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.call import Call
-from attnscope.calls.trace import Trace
+from attnscope.calls.trace import Trace, Unseen
 from attnscope.capture.adapters import ADAPTERS
+from attnscope.capture.chunked import ChunkedEvidence, is_open
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent
 from attnscope.capture.interceptor import Handler, Interceptor
 from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.keeping import Keep, keep_only
 from attnscope.capture.place import Place, find_place
-from attnscope.capture.provenance import Chain, Node, ancestors, to_chain
+from attnscope.capture.provenance import Chain, Node, ancestors, leads_to, to_chain
 from attnscope.capture.reading.axes import (
     AxesReading,
     NotAttentionError,
@@ -31,9 +32,9 @@ from attnscope.capture.reading.axes import (
 )
 from attnscope.capture.reading.recipe import outermost_softmaxes
 from attnscope.capture.recorded import Product, RecordedEvidence
-from attnscope.capture.recorder import Found, Recorder
+from attnscope.capture.recorder import Found, Outcome, Recorder
 from attnscope.capture.softmaxes import Softmax, Softmaxes
-from attnscope.capture.torchnn import opened, patched_modules
+from attnscope.capture.torchnn import OPENED, opened, patched_modules
 from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted
 from attnscope.errors import InputError
 
@@ -77,12 +78,15 @@ class Session:
         self.recorder = Recorder(
             _parameter_names(root),
             self._attention,
+            self._close,
             self._product_of_products,
             self._softmax,
+            self._fault,
             keep_outputs=options.keep == "all",
         )
         self._cotangents: list[Cotangent] = []
         self._by_weights: dict[int, tuple[Call, tuple[int, ...]]] = {}
+        self._open: dict[int, Call] = {}
         self._step = -1
         self._last_root: object = None
         self._linear: list[LinearProduct] = []
@@ -91,25 +95,48 @@ class Session:
 
     # -- what the recorder notices --------------------------------------------------------------
 
-    def _attention(self, found: Found) -> bool:
+    def _attention(self, found: Found) -> Outcome | None:
         place = find_place(self.root)
         if self._joins(found, place):
-            return True
+            return Outcome()
         chain = to_chain([found.weights.node, found.node])
         best = _best_start(chain, found)
         if best is None:
-            return False
+            return None
         start, axes = best
         self.softmaxes.claim(chain.nodes)
         self._resolved.update(node.sequence for node in chain.nodes)
         module = self.name_of(place)
         if not self.options.wants(module):
-            return True
+            return Outcome()
         evidence = RecordedEvidence(start, found.weights, axes)
         evidence.products.append(self._product_with(found))
         call = self._call(module, place, "eager", evidence)
         self._by_weights[found.weights.node.sequence] = call, found.value.held.shape
+        if is_open(chain):
+            self._open[found.node.sequence] = call
+            return Outcome(found.node.sequence)
         keep_only(call, self._keep)
+        return Outcome()
+
+    def _close(self, node: Node, output: Tensor) -> bool:
+        """Make one call of those that went over chunks of the keys."""
+        calls = [self._open[number] for number in sorted(node.carries)]
+        if len(calls) < 2:  # noqa: PLR2004  one chunk is all there is
+            return False
+        parts = [call.evidence for call in calls if isinstance(call.evidence, RecordedEvidence)]
+        held = self.recorder.registry.hold(output)
+        evidence = ChunkedEvidence(parts, node, held, self._watch(output))
+        if not evidence.fits():
+            return False
+        calls[0].evidence = evidence
+        for call in calls[1:]:
+            self.trace.calls.remove(call)
+        for index, call in enumerate(self.trace.calls):
+            call.index = index
+        for number in node.carries:
+            del self._open[number]
+        keep_only(calls[0], self._keep)
         return True
 
     def _product_with(self, found: Found) -> Product:
@@ -146,14 +173,22 @@ class Session:
         self.softmaxes.add(softmax)
         return softmax
 
+    def _fault(self, name: str, error: Exception) -> None:
+        """Say that an operation could not be followed; the model has run on undisturbed."""
+        place = find_place(self.root)
+        reason = f"attnscope could not follow {name} at {place.source}: {error!r}"
+        if all(unseen.reason != reason for unseen in self.trace.unseen):
+            self.trace.unseen.append(Unseen(self.name_of(place), reason))
+
     def _kernel(self, adapter: Adapter) -> Handler:
         def handle(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
             output = function(*args, **kwargs)
-            place = find_place(self.root)
-            module = self.name_of(place)
-            if self.options.wants(module):
-                for kernel in adapter.read(function, args, kwargs, output):
-                    self._fused(kernel, module, place)
+            with self.recorder.barrier(function.__name__):
+                place = find_place(self.root)
+                module = self.name_of(place)
+                if self.options.wants(module):
+                    for kernel in adapter.read(function, args, kwargs, output):
+                        self._fused(kernel, module, place)
             return output
 
         return handle
@@ -215,7 +250,7 @@ class Session:
         handlers: dict[Callable[..., Any], Handler] = {
             function: self._kernel(adapter) for adapter in ADAPTERS for function in adapter.functions()
         }
-        handlers[torch.nn.functional.multi_head_attention_forward] = self._opening
+        handlers.update(dict.fromkeys(OPENED, self._opening))
         self.interceptor = Interceptor(self.recorder.run, handlers)
         try:
             with contextlib.ExitStack() as stack:
@@ -227,6 +262,9 @@ class Session:
             self._finish()
 
     def _finish(self) -> None:
+        for call in self._open.values():
+            keep_only(call, self._keep)
+        self._open.clear()
         for cotangent in self._cotangents:
             cotangent.release()
         self._cotangents.clear()
@@ -291,12 +329,12 @@ def _rank(node: Node, axes: AxesReading) -> tuple[bool, bool, int] | None:
 def _unnamed_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | None:
     """Return the first product of two activations that a softmax led on to a product with v.
 
-    What is smaller than the product (sums over its rows) is not its weights.
+    What comes from sums over its rows alone is not its weights.
     """
     for node in nodes:
         if node.left is None or node.right is None or node.left.weight or node.right.weight:
             continue
-        if prod(found.weights.node.shapes[found.weights.index]) < prod(node.shapes[0]):
+        if not leads_to(node, found.weights.node):
             continue
         axes = read_some_axes(node, found.value)
         if axes is not None:

@@ -4,11 +4,11 @@ Two things in `torch.nn` ask whether anything overrides PyTorch's functions, and
 makes the answer yes:
 
 - `nn.MultiheadAttention`, `nn.TransformerEncoderLayer` and `nn.TransformerEncoder` then leave their
-  fused inference path. The result differs in the last bits, and with padding the encoder no longer
-  zeroes and trims padded rows. `patched_modules` gives the Python modules that define them a `torch`
-  whose `overrides` answer as if no interceptor were there. No class and no function is changed.
-- `F.multi_head_attention_forward` hands itself over as a whole, which hides all that it does.
-  `opened` returns the same code with globals that answer "nothing overrides": each inner call is
+  fused inference path. The result differs in the last bits, and with padding the encoder no
+  longer zeroes and trims padded rows. `patched_modules` gives the Python modules that define them
+  a `torch` whose `overrides` answer as if no interceptor were there. No class is changed.
+- `F.multi_head_attention_forward` (and `Tensor.backward`, `torch.autograd.grad`) hand themselves over
+  as a whole, which hides all that they do. `opened` returns the same code with globals that answer "nothing overrides": each inner call is
   then seen, and runs bit for bit.
 
 Overrides that are not attnscope's (another function mode, a tensor subclass) are answered as ever.
@@ -31,22 +31,32 @@ from torch.utils._device import DeviceContext
 from attnscope.capture.interceptor import Interceptor
 from attnscope.capture.modes import without_modes
 
-__all__ = ["opened", "patched_modules"]
+__all__ = ["OPENED", "opened", "patched_modules"]
 
 Function = Callable[..., Any]
 
 
+OPENED: tuple[Function, ...] = (
+    functional.multi_head_attention_forward,
+    torch.Tensor.backward,
+    torch.autograd.grad,
+)
+"""Functions that hand themselves over as a whole: a backward may run checkpointed layers again."""
+
+
 def opened(function: Function) -> Function:
-    """Return `function` in a form whose inner calls a function mode sees; itself where it needs none.
+    """Return `function` in a form whose inner calls are seen; itself where it needs none.
 
     The form runs the very code of `function`, so that its results are bit for bit the same. It has
     to be called with the interceptor active.
     """
-    if function is not functional.multi_head_attention_forward or not isinstance(
-        function, FunctionType
-    ):
+    if function not in OPENED or not isinstance(function, FunctionType):
         return function
-    answers = {"has_torch_function": _is_overridden, "handle_torch_function": _hand_over}
+    answers = {
+        "has_torch_function": _is_overridden,
+        "has_torch_function_unary": lambda tensor: _is_overridden((tensor,)),
+        "handle_torch_function": _hand_over,
+    }
     copy = FunctionType(
         function.__code__,
         {**function.__globals__, **answers},

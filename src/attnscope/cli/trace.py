@@ -122,7 +122,7 @@ def _run(target: str, words: dict[str, Any], mode: dict[str, Any]) -> Run:
 
 
 def _measure(calls: list[Call]) -> None:
-    """Replay the calls and take their numbers, which each call then keeps, showing how far it is."""
+    """Replay the calls and take their numbers, which each call then keeps."""
     from attnscope.cli.progress import Progress
     from attnscope.show.words import numbers_of
 

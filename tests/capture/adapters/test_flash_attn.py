@@ -92,6 +92,19 @@ def test_a_paged_packed_call_is_not_read(package: ModuleType) -> None:
     assert FlashAttention().read(package.flash_attn_varlen_func, args, kwargs, output) == ()
 
 
+def test_rotary_angles_behind_left_padding_are_not_read(package: ModuleType) -> None:
+    q, (k, v) = torch.randn(B, 1, H, D), torch.randn(2, B, 1, 2, D)
+    kwargs = {
+        "rotary_cos": torch.rand(8, 3),
+        "rotary_sin": torch.rand(8, 3),
+        "cache_seqlens": 5,
+        "cache_leftpad": torch.tensor([2, 0], dtype=torch.int32),
+    }
+    args = (q, *torch.randn(2, B, 8, 2, D), k, v)
+    step = package.flash_attn_with_kvcache
+    assert FlashAttention().read(step, args, kwargs, step(*args, **kwargs)) == ()
+
+
 def test_further_outputs(package: ModuleType) -> None:
     q, k, v = torch.randn(3, B, T, H, D)
     kernel = read(package.flash_attn_func, q, k, v, return_attn_probs=True)
@@ -109,7 +122,7 @@ def test_dropout_is_named(package: ModuleType) -> None:
 @pytest.mark.parametrize("new", [0, 1, 3])
 @pytest.mark.parametrize("rotary", [None, True, False])
 def test_with_a_cache(
-    package: ModuleType, options: dict[str, Any], new: int, rotary: bool | None
+    *, package: ModuleType, options: dict[str, Any], new: int, rotary: bool | None
 ) -> None:
     cache = torch.randn(2, 4, 12, 2, D)
     extra: dict[str, Any] = {"cache_batch_idx": torch.tensor([2, 0])}

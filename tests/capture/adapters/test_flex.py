@@ -1,4 +1,5 @@
 """What the adapter says about FlexAttention gives the operator's own output."""
+# ruff: noqa: ARG005 - the modifiers have the parameters that FlexAttention gives them
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 
 from attnscope.calls.tolerance import replay
 from attnscope.capture.adapters.flex import FlexAttention
-from attnscope.capture.interceptor import Interceptor
+from attnscope.capture.interceptor import Handler, Interceptor
 from attnscope.capture.kernel import KernelCall
 from tests.capture.adapters.replaying import error_of
 
@@ -33,7 +34,8 @@ def reading() -> Iterator[list[KernelCall]]:
     def follow(function: Callable[..., Any], _kind: Any, args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    handlers = dict.fromkeys(FlexAttention().functions(), handle)
+    (operator,) = FlexAttention().functions()
+    handlers: dict[Callable[..., Any], Handler] = {operator: handle}
     with torch.compiler.set_stance("force_eager"), Interceptor(follow, handlers):
         yield found
 
@@ -59,8 +61,7 @@ def flat(output: Any) -> list[Tensor]:
 
 
 def block_mask(mask_mod: Callable[..., Tensor], keys: int = S, **sizes: int | None) -> BlockMask:
-    lead = {"B": None, "H": None, **sizes}
-    return create_block_mask(mask_mod, Q_LEN=T, KV_LEN=keys, device="cpu", **lead)
+    return create_block_mask(mask_mod, sizes.get("B"), sizes.get("H"), T, keys, device="cpu")
 
 
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])

@@ -1,4 +1,4 @@
-"""What the adapters say about torch.nn's fused inference operators gives the operators' own output."""
+"""What the adapters say about torch.nn's fused inference operators gives their own output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from attnscope.calls.tolerance import replay
 from attnscope.capture.adapters.encoder_layer import EncoderLayer
 from attnscope.capture.adapters.native_mha import NativeMultiheadAttention
-from attnscope.capture.interceptor import Interceptor
+from attnscope.capture.interceptor import Handler, Interceptor
 from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.torchnn import patched_modules
 from tests.capture.adapters.replaying import error_of
@@ -35,7 +35,7 @@ def reading(adapter: Adapter) -> Iterator[list[KernelCall]]:
     def follow(function: Callable[..., Any], _kind: Any, args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    handlers = dict.fromkeys(adapter.functions(), handle)
+    handlers: dict[Callable[..., Any], Handler] = dict.fromkeys(adapter.functions(), handle)
     with torch.no_grad(), patched_modules(), Interceptor(follow, handlers):
         yield found
 
@@ -129,7 +129,7 @@ def test_any_number_in_a_float_mask_forbids() -> None:
     ],
 )
 def test_encoder_layer(
-    norm_first: bool, activation: str, masks: dict[str, Tensor], kind: str
+    *, norm_first: bool, activation: str, masks: dict[str, Tensor], kind: str
 ) -> None:
     layer = nn.TransformerEncoderLayer(
         E, H, 20, activation=activation, norm_first=norm_first, batch_first=True

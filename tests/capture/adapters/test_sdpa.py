@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 
 from attnscope.calls.tolerance import replay
 from attnscope.capture.adapters.sdpa import ScaledDotProductAttention
+from attnscope.capture.interceptor import Handler, Interceptor
 from attnscope.capture.kernel import KernelCall
 from tests.capture.adapters.replaying import error_of, operands
 
@@ -72,7 +74,7 @@ def test_float_masks_are_split_into_mask_and_bias() -> None:
 
 @pytest.mark.parametrize("fill", [-torch.inf, torch.finfo(torch.float32).min, -1e9, -1e4])
 @pytest.mark.parametrize("empty", [False, True])
-def test_fills_of_float_masks(fill: float, empty: bool) -> None:
+def test_fills_of_float_masks(*, fill: float, empty: bool) -> None:
     hidden = torch.ones(T, S, dtype=torch.bool).triu(1 - empty)
     kernel = call(*qkv(), torch.zeros(T, S).masked_fill(hidden, fill))
     recipe = kernel.recipe
@@ -142,6 +144,27 @@ def test_without_heads() -> None:
 def test_types(dtype: torch.dtype) -> None:
     q, k, v = (x.to(dtype) for x in qkv())
     assert exact(call(q, k, v, is_causal=True))
+
+
+def test_the_operator_is_seen_in_all_forms() -> None:
+    found: list[KernelCall] = []
+    adapter = ScaledDotProductAttention()
+
+    def handle(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        output = function(*args, **kwargs)
+        found.extend(adapter.read(function, args, kwargs, output))
+        return output
+
+    def follow(function: Callable[..., Any], _kind: Any, args: Any, kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    q, k, v = qkv()
+    handlers: dict[Callable[..., Any], Handler] = dict.fromkeys(adapter.functions(), handle)
+    with Interceptor(follow, handlers):
+        for function in adapter.functions():
+            function(q, k, v, dropout_p=0.0, is_causal=True)
+    assert len(found) == 3
+    assert all(exact(kernel) for kernel in found)
 
 
 def test_dropout_is_named() -> None:

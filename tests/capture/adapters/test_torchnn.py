@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -116,6 +117,7 @@ CONTEXTS: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_self_attention(
+    *,
     context: Callable[[], contextlib.AbstractContextManager[Any]],
     masks: dict[str, Any],
     train: bool,
@@ -124,10 +126,7 @@ def test_self_attention(
     module = nn.MultiheadAttention(E, H, dropout=0.3, batch_first=batch_first).train(train)
     x = torch.randn((B, T, E) if batch_first else (T, B, E))
     for need, average in ((True, True), (True, False), (False, True)):
-
-        def run(need: bool = need, average: bool = average) -> Any:
-            return module(x, x, x, need_weights=need, average_attn_weights=average, **masks)
-
+        run = partial(module, x, x, x, need_weights=need, average_attn_weights=average, **masks)
         with context():
             seen = same(run)
         fused = (
@@ -155,7 +154,7 @@ def test_self_attention(
 @pytest.mark.parametrize("batched", [False, True])
 @pytest.mark.parametrize("train", [False, True])
 def test_cross_attention(
-    options: dict[str, Any], need_weights: bool, batched: bool, train: bool
+    *, options: dict[str, Any], need_weights: bool, batched: bool, train: bool
 ) -> None:
     module = nn.MultiheadAttention(E, H, dropout=0.2, batch_first=True, **options).train(train)
     lead = (B,) if batched else ()
@@ -194,6 +193,7 @@ def test_autocast() -> None:
 @pytest.mark.parametrize("lengths", [None, (7, 4, 5), (5, 4, 2), (7, 0, 3)])
 @pytest.mark.parametrize("context", CONTEXTS.values(), ids=CONTEXTS)
 def test_encoder(
+    *,
     nested: bool,
     norm_first: bool,
     activation_name: str,
@@ -216,7 +216,7 @@ def test_encoder(
 
 
 @pytest.mark.parametrize("train", [False, True])
-def test_encoder_with_masks(train: bool) -> None:
+def test_encoder_with_masks(*, train: bool) -> None:
     layer = nn.TransformerEncoderLayer(E, H, 20, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 2).train(train)
     x = torch.randn(B, T, E)
@@ -227,7 +227,7 @@ def test_encoder_with_masks(train: bool) -> None:
 
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_whole_transformer(train: bool, batch_first: bool) -> None:
+def test_whole_transformer(*, train: bool, batch_first: bool) -> None:
     model = nn.Transformer(E, H, 2, 2, 20, batch_first=batch_first).train(train)
     source, target = torch.randn(B, S, E), torch.randn(B, T, E)
     if not batch_first:
@@ -266,7 +266,7 @@ class Quiet(TorchFunctionMode):
 @pytest.mark.parametrize("mode", [Quiet, lambda: torch.device("cpu")])
 @pytest.mark.parametrize("need_weights", [False, True])
 def test_overrides_of_the_user_are_answered_as_ever(
-    mode: Callable[[], Any], need_weights: bool
+    *, mode: Callable[[], Any], need_weights: bool
 ) -> None:
     module = nn.MultiheadAttention(E, H, batch_first=True, add_zero_attn=need_weights).eval()
     x = torch.randn(B, T, E)
@@ -302,9 +302,11 @@ def test_a_tensor_subclass_is_answered_as_ever() -> None:
 def test_everything_is_restored() -> None:
     before = activation.__dict__["torch"], transformer.__dict__["torch"]
     forward = nn.MultiheadAttention.forward
-    with pytest.raises(KeyError), patched_modules(), patched_modules():
+    with patched_modules(), patched_modules():
         assert activation.__dict__["torch"] is not before[0]
         assert nn.MultiheadAttention.forward is forward
+    assert (activation.__dict__["torch"], transformer.__dict__["torch"]) == before
+    with pytest.raises(KeyError), patched_modules():
         raise KeyError
     assert (activation.__dict__["torch"], transformer.__dict__["torch"]) == before
 

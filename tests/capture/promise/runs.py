@@ -81,6 +81,7 @@ def undisturbed(
     *,
     recorder: Recorder | None = None,
     fails: bool = False,
+    lasting: bool = False,
 ) -> Trace:
     """Run plainly and recorded, let nothing differ, and return what was recorded.
 
@@ -92,7 +93,8 @@ def undisturbed(
         pytest.fail(f"the plain run already {'fails' if not fails else 'works'}: {plain.result}")
     recorded = outcome(build, run, recorder or record_model)
     differences = plain.differences(recorded)
-    differences += [n for n in before.differences(world_now()) if not n.startswith("random")]
+    if not lasting:
+        differences += [n for n in before.differences(world_now()) if not n.startswith("random")]
     if differences or recorded.trace is None:
         raise AssertionError("\n".join(differences)) from recorded.error
     return recorded.trace

@@ -36,7 +36,7 @@ class AdditiveReading:
 
 @torch.no_grad()
 def read_additive(values: Bias, queries: int, keys: int) -> AdditiveReading:
-    """Read a float mask that is added to the scores, broadcastable to (batch, heads, queries, keys).
+    """Read a float mask added to the scores, broadcastable to (batch, heads, queries, keys).
 
     A row that holds one finite fill everywhere hides nothing, since a softmax does not notice what
     is added to a whole row, unless the fill is so large that adding it rounds the scores away.

@@ -1,7 +1,8 @@
 """Which keys a band around the diagonal shows, and how far a key is from its query.
 
-flash-attn's convention: with queries and keys aligned at the bottom-right corner, query i stands at
-position i + keys - queries, and sees keys from `left` before it to `right` behind it; -1 = no limit.
+flash-attn's convention: with queries and keys aligned at the bottom-right corner, query i stands
+at position i + keys - queries, and sees keys from `left` before it to `right` behind it;
+-1 = no limit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`torch._transformer_encoder_layer_fwd`: a whole `nn.TransformerEncoderLayer`, fused in inference.
 
 Its convention is that of `torch._native_multi_head_attention`; around the attention it computes the
-output projection, the residuals, both norms and the feed-forward part. The replay computes them too,
-so that it can be compared with what the layer returned.
+output projection, the residuals, both norms and the feed-forward part. The replay computes them
+too, so that it can be compared with what the layer returned.
 """
 
 from __future__ import annotations

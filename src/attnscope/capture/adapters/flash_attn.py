@@ -3,7 +3,8 @@
 Their convention: (batch, tokens, heads, dim), packed sequences (tokens, heads, dim) with cumulative
 lengths; `causal` and `window_size` count from the bottom-right corner; the score is scaled, capped,
 then ALiBi is added. A row that sees nothing gives zeros. Packed sequences are one sample whose
-documents don't see each other. A paged cache without `flash_attn_with_kvcache` is not read.
+documents don't see each other. Two forms are not read: a paged cache without
+`flash_attn_with_kvcache`, and rotary angles over a cache with left padding.
 """
 
 from __future__ import annotations
@@ -57,12 +58,15 @@ class FlashAttention:
         kwargs: Mapping[str, Any],
         output: Any,
     ) -> tuple[KernelCall, ...]:
-        """Return the one attention of the call; none of a paged cache in its packed form."""
+        """Return the one attention of the call; none of a form that is not read."""
         given = {"dropout_p": 0.0, "softcap": 0.0, "alibi_slopes": None}
         given |= bind_python(function, args, kwargs)
         out = output[0] if isinstance(output, tuple) else output
         if "k_cache" in given:
-            return (_read_cached(given, out),)
+            turned_behind_padding = (
+                given["rotary_cos"] is not None and given["cache_leftpad"] is not None
+            )
+            return () if turned_behind_padding else (_read_cached(given, out),)
         q, k, v = _unpacked(given)
         if given.get("block_table") is not None:
             return ()

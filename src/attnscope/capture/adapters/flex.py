@@ -1,16 +1,19 @@
 """FlexAttention: the operator behind `torch.nn.attention.flex_attention.flex_attention`.
 
-Its convention: (batch, heads, tokens, dim), fewer kv heads are repeated; `mask_mod(b, h, q, k)` True =
-may attend; `score_mod(score, b, h, q, k)` gets the score already scaled. A row that sees nothing gives
-zeros. Both are functions of the user's own, so they are asked: a mask in blocks of rows, which keeps
-only what differs between samples and heads, and a score modifier by what it answers to chosen scores.
+Its convention: (batch, heads, tokens, dim), fewer kv heads are repeated; `mask_mod(b, h, q, k)`
+True = may attend; `score_mod(score, b, h, q, k)` gets the score already scaled. A row that sees
+nothing gives zeros. Both are functions of the user's own, so they are asked: a mask in blocks of
+rows, which keeps only what differs between samples and heads, and a score modifier by what it
+answers to chosen scores.
 
 The operator is seen where it runs uncompiled, as under `torch.compiler.set_stance("force_eager")`.
+There the mask alone counts; the blocks that a `BlockMask` lists only save a compiled kernel work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -128,7 +131,7 @@ class _Modifiers:
         return scores.to(raw.dtype).masked_fill(~seen, float("-inf"))
 
     def visible(self, sizes: tuple[int, int, int, int], device: torch.device) -> Visible:
-        """Ask the mask for every entry, in blocks of queries; axes that don't matter have size 1."""
+        """Ask the mask for every entry, in blocks of queries; batch and heads are 1 where alike."""
         index = [torch.arange(size, device=device) for size in sizes]
         batch, heads, queries, keys = index
         step = max(1, _BLOCK_ENTRIES // max(1, sizes[0] * sizes[1] * sizes[3]))
@@ -156,16 +159,13 @@ def _over_positions(
     )
 
 
-def _indexing() -> Any:
-    """Return a context in which modifiers may index tensors with positions."""
-    from contextlib import ExitStack
-
+@contextlib.contextmanager
+def _indexing() -> Iterator[None]:
+    """Let modifiers index tensors with positions."""
     from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
-    stack = ExitStack()
-    stack.enter_context(unobserved())
-    stack.enter_context(TransformGetItemToIndex())
-    return stack
+    with unobserved(), TransformGetItemToIndex():
+        yield
 
 
 @torch.no_grad()

@@ -1,8 +1,8 @@
 """The keys and values that a step of `flash_attn_with_kvcache` met.
 
 The kernel writes new keys into the cache and turns q and the new keys by the rotary angles of their
-positions, all inside. What it met is therefore read from the cache after the call, and copied, since
-the next step writes to the same memory.
+positions, all inside. What it met is therefore read from the cache after the call, and copied,
+since the next step writes to the same memory.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ __all__ = ["lengths_of", "padded", "padding_mask"]
 
 def padded(nested: Tensor) -> Tensor:
     """Return a nested tensor as a dense one, zero where a sample has ended."""
-    return torch.nested.to_padded_tensor(nested.detach(), 0.0)
+    dense: Tensor = torch.nested.to_padded_tensor(nested.detach(), 0.0)
+    return dense
 
 
 def lengths_of(nested: Tensor, axis: int) -> Tensor:

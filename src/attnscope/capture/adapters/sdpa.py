@@ -40,12 +40,13 @@ class ScaledDotProductAttention:
     """Reads calls of `F.scaled_dot_product_attention`."""
 
     def functions(self) -> tuple[Callable[..., Any], ...]:
-        """Return the one function."""
-        return (functional.scaled_dot_product_attention,)
+        """Return the function, and the operator behind it in its two forms."""
+        operator = torch.ops.aten.scaled_dot_product_attention
+        return (functional.scaled_dot_product_attention, operator, operator.default)
 
     def read(
         self,
-        function: Callable[..., Any],  # noqa: ARG002  there is only one
+        function: Callable[..., Any],  # noqa: ARG002  all take the same
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         output: Any,
@@ -117,7 +118,7 @@ def _read_nested(given: Mapping[str, Any], output: Tensor) -> KernelCall:
 
 def axes_of(dimensions: int) -> Axes:
     """Return the names of the axes of a tensor with so many."""
-    if dimensions <= 3:  # noqa: PLR2004  no axis of heads
+    if dimensions <= 3:
         return ("batch", "tokens", "dim")[3 - dimensions :]
     return (*("batch",) * (dimensions - 3), "heads", "tokens", "dim")
 
@@ -125,7 +126,7 @@ def axes_of(dimensions: int) -> Axes:
 def _simple_recipe(given: Mapping[str, Any]) -> Recipe:
     """Return what the plain arguments say: scale, dropout and how kv heads are met."""
     q, k = given["query"], given["key"]
-    has_heads = q.dim() > 3  # noqa: PLR2004  fewer: no axis of heads
+    has_heads = q.dim() > 3
     heads, kv_heads = (q.shape[-3], k.shape[-3]) if has_heads else (1, 1)
     group = heads // max(kv_heads, 1)
     expansion = "none"
@@ -160,7 +161,7 @@ def _canonical(mask: Tensor, lead: tuple[int, ...], *, has_heads: bool) -> Tenso
     lead: sizes of the axes of the call that are batch.
     """
     mask = mask.detach()
-    if not has_heads and mask.dim() > 2:  # noqa: PLR2004  batch queries keys
+    if not has_heads and mask.dim() > 2:
         mask = mask.unsqueeze(-3)
     mask = mask[(None,) * (len(lead) + len("hqk") - mask.dim())]
     shared = mask.shape[: len(lead)].numel() == 1

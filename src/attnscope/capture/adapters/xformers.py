@@ -1,8 +1,9 @@
 """`xformers.ops.memory_efficient_attention`.
 
-Its convention: (batch, tokens, heads, dim), without heads (batch, tokens, dim), with groups of heads
-(batch, tokens, groups, heads, dim); a bias is added, as a tensor (batch, heads, queries, keys) or as
-an object that can write itself out as one. `LowerTriangularMask` starts at the top-left corner.
+Its convention: (batch, tokens, heads, dim), without heads (batch, tokens, dim), with groups of
+heads (batch, tokens, groups, heads, dim); a bias is added, as a tensor (batch, heads, queries,
+keys) or as an object that can write itself out as one. `LowerTriangularMask` starts at the top-left
+corner.
 """
 
 from __future__ import annotations

@@ -132,12 +132,26 @@ def read_recipe(evidence: RecordedEvidence) -> Reading:
             if evidence.axes.arrange(scores.node, scores.index) is None:
                 continue
             reading = _read_from(scores, evidence)
-            if best is None or (best.recipe.unknown and not reading.recipe.unknown):
+            if best is None or _doubts(reading) < _doubts(best):
                 best = reading
-            if not reading.recipe.unknown:
+            if not _doubts(reading):
                 break
         best = best or Reading(_unread(evidence), stages.scores, stages.weights)
         return _finished(evidence, best)
+
+
+def _doubts(reading: Reading) -> int:
+    """Return how much speaks against a reading: unknown parts, a bias that shifts whole rows."""
+    bias = reading.recipe.bias
+    shifts = bias is not None and bias.shape[-1] == 1 and bias.numel() > 1
+    return 2 * len(reading.recipe.unknown) + int(shifts)
+
+
+def read_chunk(evidence: RecordedEvidence) -> Reading:
+    """Read one chunk of the keys: scores as they are, before a running maximum is subtracted."""
+    stages = evidence.stages
+    with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+        return _finished(evidence, _read_from(stages.scores, evidence))
 
 
 def _unread(evidence: RecordedEvidence) -> Recipe:
@@ -326,6 +340,8 @@ def _summed_axis(evidence: RecordedEvidence, reading: Reading) -> str:
     for output in _between(reading.scores, evidence.stages.weights):
         node = output.node
         axis = _dimension(node) if node.name in {"sum", "logsumexp", "norm"} else None
+        if node.name == "normalize":  # input, p, dim
+            axis = node.kwargs.get("dim", node.args[2] if len(node.args) > 2 else 1)  # noqa: PLR2004
         if axis is not None:
             source = _input_of(node)
             return "·".join(evidence.axes.roles(source.node, source.index, axis)) or "unknown"

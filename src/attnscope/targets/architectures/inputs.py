@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attnscope.targets.architectures import signal_inputs, text_inputs, vision_inputs
-from attnscope.targets.architectures.plan import Plan
+from attnscope.targets.architectures.plan import Plan, walk
 
 MAKERS = {**text_inputs.MAKERS, **vision_inputs.MAKERS, **signal_inputs.MAKERS}
 
@@ -58,7 +58,7 @@ def wanted(plan: Plan) -> list[str]:
     if not _has_part(plan, "audio") and not mains & _AUDIO | plan.required() & _AUDIO:
         if "input_ids" in parameters:
             chosen -= _AUDIO - plan.given
-    if not _has_part(plan, "vision") and "pixel_values" not in mains | plan.required():
+    if not (_has_part(plan, "vision") or _has_part(plan, "image") or _has_part(plan, "vlm")) and "pixel_values" not in mains | plan.required():
         chosen -= {"pixel_values", "image_sizes"} - plan.given
     return [name for name in parameters if name in chosen - plan.dropped and name in MAKERS]
 
@@ -66,8 +66,9 @@ def wanted(plan: Plan) -> list[str]:
 def _has_part(plan: Plan, part: str) -> bool:
     return any(
         part in name and value is not None
-        for name, value in vars(plan.config).items()
-        if name.endswith("config")
+        for config in walk(plan.config)
+        for name, value in vars(config).items()
+        if name.endswith(("config", "encoder"))
     )
 
 

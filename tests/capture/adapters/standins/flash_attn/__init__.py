@@ -1,4 +1,5 @@
 """Stands for the package flash_attn: its signatures, computed sample by sample in plain PyTorch."""
+# ruff: noqa: FBT001, FBT002 - the signatures are those of the real package
 
 from __future__ import annotations
 
@@ -92,7 +93,9 @@ def flash_attn_qkvpacked_func(
     return torch.stack(
         [
             _attend(
-                *sample.unbind(1),
+                sample[:, 0],
+                sample[:, 1],
+                sample[:, 2],
                 softmax_scale,
                 causal,
                 window_size,
@@ -121,7 +124,8 @@ def flash_attn_kvpacked_func(
         [
             _attend(
                 q[b],
-                *kv[b].unbind(1),
+                kv[b, :, 0],
+                kv[b, :, 1],
                 softmax_scale,
                 causal,
                 window_size,

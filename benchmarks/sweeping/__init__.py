@@ -1,0 +1,1 @@
+"""The sweep over every Hugging Face architecture: running, measuring, reporting."""

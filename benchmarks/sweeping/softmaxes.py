@@ -1,0 +1,82 @@
+"""Counts softmaxes below attnscope, as PyTorch dispatches them, and compares the accounts."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from attnscope.calls.source import Source
+from attnscope.calls.trace import Trace
+
+_OPERATIONS = frozenset({"_softmax", "_log_softmax", "_safe_softmax", "_sparse_softmax"})
+_FUSED = (
+    "_scaled_dot_product_",
+    "_native_multi_head_attention",
+    "_transformer_encoder_layer_fwd",
+    "_flash_attention_forward",
+    "_efficient_attention_forward",
+)
+_NOT_THE_MODEL = (str(Path(torch.__file__).resolve().parent), str(Path(__file__).resolve().parent))
+
+Line = tuple[str, int]
+
+
+class SoftmaxCount(TorchDispatchMode):
+    """Counts softmaxes and fused attentions by the line that asked for them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: Counter[Line] = Counter()
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],  # noqa: ARG002  part of the protocol
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run `func` and count it."""
+        name = str(getattr(func, "__name__", "")).partition(".")[0]
+        if name in _OPERATIONS or (name.startswith(_FUSED) and "backward" not in name):
+            self.lines[_asking_line()] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def accounted(trace: Trace) -> Counter[Line]:
+    """Return how many softmaxes the trace accounts for at each line, calls and others."""
+    lines: Counter[Line] = Counter()
+    seen: set[int] = set()
+    for call in trace:
+        chain = getattr(call.evidence, "chain", None)
+        if chain is None:
+            lines[_line(call.source)] += 1
+            continue
+        for node in chain.nodes:
+            if "softmax" in node.name and id(node) not in seen:
+                seen.add(id(node))
+                lines[_line(node.source)] += 1
+    lines.update(_line(other.source) for other in trace.others)
+    return lines
+
+
+def code_at(line: Line) -> str:
+    """Return the text of a line of source code."""
+    return linecache.getline(*line).strip()
+
+
+def _line(source: Source) -> Line:
+    return source.file, source.line
+
+
+def _asking_line() -> Line:
+    frame = sys._getframe(2)  # noqa: SLF001  there is no other way to read the stack cheaply
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_MODEL):
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno

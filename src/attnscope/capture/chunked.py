@@ -1,0 +1,186 @@
+"""Evidence of attention over chunks of the keys, summed up and divided at the end (online softmax).
+
+Each chunk is a product of unnormalised weights with its values; what was recorded for them becomes
+one call, proven by the operations as far as the final division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.evidence import Evidence, Sizes
+from attnscope.calls.held import Held
+from attnscope.calls.mask import Mask
+from attnscope.calls.recipe import Recipe
+from attnscope.calls.shapes import ShapeRow
+from attnscope.calls.tolerance import largest_relative, replay
+from attnscope.capture.gradients import Cotangent
+from attnscope.capture.provenance import Chain, Node, to_chain
+from attnscope.capture.reading.recipe import read_chunk
+from attnscope.capture.recorded import RecordedEvidence
+
+_ENDS = frozenset({"softmax", "log_softmax", "logsumexp"})
+
+
+def is_open(chain: Chain) -> bool:
+    """Return whether weights are exponentials that nothing has divided by their sum."""
+    names = {node.name.removesuffix("_") for node in chain.nodes}
+    divided = any(node.name in {"div", "div_"} and node.normaliser for node in chain.nodes)
+    return "exp" in names and not names & _ENDS and not divided
+
+
+@dataclass(eq=False)
+class ChunkedEvidence(Evidence):
+    """Several recorded products over chunks of the keys, and the division that ends them."""
+
+    parts: list[RecordedEvidence]
+    node: Node
+    output: Held
+    cotangent: Cotangent
+
+    def __post_init__(self) -> None:
+        """Let each chunk hand out its scores before a running maximum was subtracted."""
+        for part in self.parts:
+            part.__dict__.pop("reading", None)
+            part.read = read_chunk
+
+    def fits(self) -> bool:
+        """Return whether the chunks share queries and differ in keys alone."""
+        first = self.parts[0]
+        if any(part.axes.context is None or part.axes.v is None for part in self.parts):
+            return False
+        shapes = {(p.sizes.batch, p.sizes.heads, p.sizes.queries) for p in self.parts}
+        same = len({part.q_operand.held.shape for part in self.parts}) == 1
+        return len(shapes) == 1 and same and first.products[0].output.shape == self.output.shape
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The recorded operations as a program."""
+        return to_chain([self.node])
+
+    @property
+    def by_recipe(self) -> bool:
+        """Whether scores and weights are what `recipe` makes of q and k."""
+        return False
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """Sizes in the canonical layout."""
+        return replace(self.parts[0].sizes, keys=sum(part.sizes.keys for part in self.parts))
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The recipes of the chunks as one; a part on which they disagree is unknown."""
+        recipes = [part.recipe for part in self.parts]
+        first = recipes[0]
+        unknown = {part for recipe in recipes for part in recipe.unknown if part != "normaliser"}
+        for name in ("scale", "softcap"):
+            values = [getattr(recipe, name) for recipe in recipes]
+            if any(isinstance(value, Tensor) or value != values[0] for value in values):
+                unknown.add(name)
+        if any(recipe.bias is not None for recipe in recipes):
+            unknown.add("bias")
+        named = "softmax" if self._is_softmax() else "unknown"
+        if named == "unknown":
+            unknown.add("normaliser")
+        return replace(
+            first,
+            mask=self._mask(recipes),
+            scale=None if "scale" in unknown else first.scale,
+            normaliser=named,
+            normaliser_axis="keys" if named == "softmax" else "unknown",
+            unknown=tuple(sorted(unknown)),
+        )
+
+    def _mask(self, recipes: list[Recipe]) -> Mask:
+        if not any(recipe.mask.hides for recipe in recipes):
+            return Mask.nothing()
+        sizes = self.sizes
+        shape = (sizes.batch, sizes.heads, sizes.queries)
+        dense = [
+            recipe.mask.dense(sizes.queries, part.sizes.keys).expand(*shape, part.sizes.keys)
+            for recipe, part in zip(recipes, self.parts, strict=True)
+        ]
+        return Mask.from_tensor(torch.cat(dense, -1))
+
+    def _is_softmax(self) -> bool:
+        context = self.value("weights") @ self._expanded(self.value("v"))
+        actual = self.value("context")
+        bound = replay(actual.dtype, self.sizes.keys, self.sizes.head_dim)
+        return largest_relative(context, actual) <= bound
+
+    def _expanded(self, v: Tensor) -> Tensor:
+        heads = self.sizes.heads
+        return v.repeat_interleave(heads // v.shape[1], 1) if v.shape[1] not in (1, heads) else v
+
+    def value(self, name: str) -> Tensor:
+        """Return one tensor in the canonical layout."""
+        if name == "q":
+            return self.parts[0].value("q")
+        if name in ("k", "v"):
+            return torch.cat([part.value(name) for part in self.parts], 2)
+        if name == "scores":
+            return torch.cat([part.value("scores") for part in self.parts], -1)
+        if name == "weights":
+            return self.value("scores").softmax(-1)
+        return self._context(self.output.tensor)
+
+    def _context(self, tensor: Tensor) -> Tensor:
+        context = self.parts[0].axes.context
+        assert context is not None  # noqa: S101  `fits` has asked
+        return context.canonical(tensor)
+
+    def weight_blocks(self) -> Iterator[Tensor]:
+        """Yield the weights in one piece."""
+        yield self.value("weights")
+
+    def replay_error(self) -> float | None:
+        """Run the recorded operations as far as the division and compare."""
+        if self.output.raw.is_meta or type(self.output.raw).__name__ == "FakeTensor":
+            return None
+        position = self.chain.position(self.node)
+        with torch.no_grad():
+            return largest_relative(
+                self.chain.program.run([position])[position], self.output.tensor
+            )
+
+    def gradient(self, name: str) -> Tensor:
+        """Derive a gradient from that of the final context."""
+        cotangent = self._context(self.cotangent.tensor())
+        if name == "context":
+            return cotangent
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            leaves = {one: self.value(one).clone().requires_grad_() for one in ("q", "k", "v", "scores")}
+            weights = leaves["scores"].softmax(-1)
+            context = weights @ self._expanded(leaves["v"])
+            wanted = weights if name == "weights" else leaves["v" if name == "v" else "scores"]
+            (gradient,) = torch.autograd.grad(context, [wanted], cotangent)
+        if name in ("q", "k"):
+            return self._through_scores(name, gradient)
+        return gradient
+
+    def _through_scores(self, name: str, gradient: Tensor) -> Tensor:
+        """Carry the gradient of the scores on to q or k, chunk by chunk."""
+        pieces, start = [], 0
+        for part in self.parts:
+            keys = part.sizes.keys
+            pieces.append(part.gradient_of_scores(name, gradient[..., start : start + keys]))
+            start += keys
+        return torch.cat(pieces, 2) if name == "k" else torch.stack(pieces).sum(0)
+
+    def shapes(self) -> tuple[ShapeRow, ...]:
+        """Return the rows of the first chunk and that of the final context."""
+        context = ShapeRow(
+            self.node.name,
+            "context",
+            self.output.shape,
+            self.parts[0].context_axes(),
+            (),
+            self.node.source,
+        )
+        return (*self.parts[0].shapes(), context)
