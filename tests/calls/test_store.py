@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,24 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import attnscope
-from attnscope.calls import store
 from attnscope.calls.trace import Other, Trace, Unseen
 from attnscope.errors import StoreError
-
-
-class Returns(nn.Module):
-    """Attention by the fused kernel, whose result `wrap` turns into the model's output."""
-
-    def __init__(self, wrap: Callable[[Tensor], Any] = lambda x: x) -> None:
-        super().__init__()
-        self.wrap = wrap
-
-    def forward(self, x: Tensor) -> Any:
-        return self.wrap(functional.scaled_dot_product_attention(x, x, x, is_causal=True))
-
-
-def traced(wrap: Callable[[Tensor], Any] = lambda x: x) -> Trace:
-    return attnscope.trace(Returns(wrap), torch.randn(2, 3, 5, 8))
+from tests.calls.saving import Returns, manifest_of, tensor_file, traced
 
 
 @pytest.fixture
@@ -44,32 +27,6 @@ def saved(tmp_path: Path) -> Path:
     path = tmp_path / "run"
     traced().save(path)
     return path
-
-
-def manifest_of(path: Path) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((path / "manifest.json").read_text())
-    return data
-
-
-def rewrite(path: Path, change: Callable[[dict[str, Any]], object], *, sign: bool = False) -> None:
-    data = manifest_of(path)
-    change(data)
-    if sign:
-        data.pop("checksum")
-        data["checksum"] = store._checksum(data)
-    (path / "manifest.json").write_text(json.dumps(data))
-
-
-def tensor_file(path: Path) -> Path:
-    return next(path.glob("*.safetensors"))
-
-
-def refused(path: Path) -> StoreError:
-    with pytest.raises(StoreError) as caught:
-        attnscope.load(path)
-    assert all((caught.value.doing, caught.value.found, caught.value.todo))
-    assert str(path) in caught.value.doing
-    return caught.value
 
 
 # -- what comes back ------------------------------------------------------------------------------
@@ -251,7 +208,7 @@ def test_overwriting_replaces_the_trace_and_leaves_nothing_beside(saved: Path) -
     trace = attnscope.trace(Returns(), torch.randn(1, 1, 4, 2))
     trace.save(saved, overwrite=True)
     assert attnscope.load(saved)[0].queries == 4
-    assert os.listdir(saved.parent) == ["run"]
+    assert [path.name for path in saved.parent.iterdir()] == ["run"]
 
 
 def test_overwriting_without_a_single_step_for_it(
@@ -261,7 +218,7 @@ def test_overwriting_without_a_single_step_for_it(
     attnscope.trace(Returns(), torch.randn(1, 1, 4, 2)).save(saved, overwrite=True)
     traced().save(saved.parent / "new")
     assert attnscope.load(saved)[0].queries == 4
-    assert sorted(os.listdir(saved.parent)) == ["new", "run"]
+    assert {path.name for path in saved.parent.iterdir()} == {"new", "run"}
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "empty", "other-json"])
@@ -329,8 +286,7 @@ def test_a_process_that_is_killed_leaves_no_half_trace(tmp_path: Path, *, overwr
     code = """
         import os, signal, sys, torch, attnscope
         from torch.nn import functional as F
-        from attnscope.calls import store
-        trace = attnscope.trace(lambda x: F.scaled_dot_product_attention(x, x, x),
+                trace = attnscope.trace(lambda x: F.scaled_dot_product_attention(x, x, x),
                                 torch.randn(1, 1, 9, 4))
         store.write_durably = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         trace.save(sys.argv[1], overwrite=True)
@@ -347,139 +303,3 @@ def test_a_process_that_is_killed_leaves_no_half_trace(tmp_path: Path, *, overwr
         assert attnscope.load(path)[0].queries == 5
     else:
         assert not path.exists()
-
-
-# -- damaged folders ------------------------------------------------------------------------------
-
-
-def test_what_is_no_folder_is_named(tmp_path: Path) -> None:
-    assert "there is no such folder" in refused(tmp_path / "nothing").found
-    (tmp_path / "file").touch()
-    assert "it is a file" in refused(tmp_path / "file").found
-    (tmp_path / "empty").mkdir()
-    assert "has no manifest.json" in refused(tmp_path / "empty").found
-
-
-def test_another_format_is_named(saved: Path) -> None:
-    rewrite(saved, lambda data: data.update(format="other"), sign=True)
-    error = refused(saved)
-    assert "not one of format attnscope.trace-store" in error.found
-    (saved / "manifest.json").write_text("[]")
-    assert refused(saved).found == error.found
-
-
-def test_a_newer_version_asks_for_an_upgrade(saved: Path) -> None:
-    rewrite(saved, lambda data: data.update(version=2, attnscope="9.9", more="unknown"))
-    error = refused(saved)
-    assert "version 2, this attnscope reads up to version 1" in error.found
-    assert "upgrade attnscope" in error.todo
-    assert "9.9" in error.todo
-
-
-@pytest.mark.parametrize("text", ["", "{", '{"format": NaN}', "\x00\x01"], ids=range(4))
-def test_a_manifest_that_is_no_json_is_damaged(saved: Path, text: str) -> None:
-    (saved / "manifest.json").write_text(text)
-    assert "manifest.json is damaged: no valid JSON" in refused(saved).found
-
-
-def test_a_truncated_manifest_is_damaged(saved: Path) -> None:
-    whole = (saved / "manifest.json").read_bytes()
-    (saved / "manifest.json").write_bytes(whole[: len(whole) // 2])
-    assert "no valid JSON" in refused(saved).found
-
-
-def test_an_edited_manifest_is_noticed(saved: Path) -> None:
-    rewrite(saved, lambda data: data["calls"][0].update(replay_error=0.5))
-    assert "its checksum does not match" in refused(saved).found
-
-
-@pytest.mark.parametrize(
-    ("change", "found"),
-    [
-        (lambda data: data.pop("calls"), "calls"),
-        (lambda data: data["calls"][0].pop("module"), "without module amiss"),
-        (lambda data: data["calls"][0].update(index="0"), "index should be a value of type int"),
-        (lambda data: data["calls"][0].update(strange=1), "without strange amiss"),
-        (lambda data: data.update(version="1"), "version should be a value of type int"),
-        (lambda data: data.update(notes=[1]), "notes[0] should be a value of type str"),
-    ],
-    ids=["no-calls", "no-module", "index", "strange", "version", "note"],
-)
-def test_a_manifest_of_another_structure_is_damaged(
-    saved: Path, change: Callable[[dict[str, Any]], object], found: str
-) -> None:
-    rewrite(saved, change, sign=True)
-    error = refused(saved)
-    assert "manifest.json is damaged" in error.found
-    assert found in error.found
-
-
-def test_a_damaged_recipe_or_sheet_is_noticed_when_it_is_read(saved: Path) -> None:
-    rewrite(saved, lambda data: data["calls"][0].update(recipe={}, shapes=[{}]), sign=True)
-    call = attnscope.load(saved)[0]
-    with pytest.raises(StoreError, match="without scale amiss"):
-        _ = call.recipe
-    with pytest.raises(StoreError, match="manifest.json is damaged"):
-        call.shapes()
-
-
-def test_a_missing_file_of_tensors_is_named(saved: Path) -> None:
-    tensor_file(saved).unlink()
-    error = refused(saved)
-    assert "tensors-00000.safetensors is damaged: No such file" in error.found
-
-
-@pytest.mark.parametrize("keep", [0, 4, 200, -1])
-def test_a_truncated_file_of_tensors_is_noticed(saved: Path, keep: int) -> None:
-    path = tensor_file(saved)
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[:keep])
-    assert f"bytes instead of {size}" in refused(saved).found
-
-
-def test_a_file_of_other_bytes_is_noticed(saved: Path) -> None:
-    path = tensor_file(saved)
-    path.write_bytes(bytes(path.stat().st_size))
-    assert "tensors-00000.safetensors is damaged" in refused(saved).found
-
-
-def test_a_file_without_a_tensor_is_noticed(saved: Path) -> None:
-    rewrite(
-        saved,
-        lambda data: data["tensors"].update(x={"file": "tensors-00000.safetensors", "shape": [3]}),
-        sign=True,
-    )
-    assert "tensor x with shape [3] is not in it" in refused(saved).found
-
-
-def test_a_file_outside_the_folder_is_not_read(saved: Path) -> None:
-    outside = saved.parent / "outside.safetensors"
-    tensor_file(saved).rename(outside)
-    size = outside.stat().st_size
-    rewrite(saved, lambda data: data.update(files={"../outside.safetensors": size}), sign=True)
-    assert "is damaged" in refused(saved).found
-
-
-def test_flipped_bits_of_a_tensor_are_noticed_when_it_is_read(saved: Path) -> None:
-    path = tensor_file(saved)
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    call = attnscope.load(saved)[0]
-    with pytest.raises(StoreError, match="the checksum of tensor .* does not match"):
-        for name in ("q", "k", "v", "context"):
-            call.evidence.value(name)
-
-
-def test_a_file_that_shrinks_after_loading_is_noticed(saved: Path) -> None:
-    call = attnscope.load(saved)[0]
-    os.truncate(tensor_file(saved), 100)
-    with pytest.raises(StoreError, match="it has 100 bytes instead of"):
-        _ = call.q
-
-
-def test_a_damaged_output_is_noticed(saved: Path) -> None:
-    rewrite(saved, lambda data: data.update(output={"pickle": "…"}), sign=True)
-    loaded = attnscope.load(saved)
-    with pytest.raises(StoreError, match="an output of kind 'pickle'"):
-        _ = loaded.output

@@ -96,7 +96,8 @@ class ByHand(nn.Module):
             scores = scores + bias
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril()
         weights = scores.masked_fill(~seen, self.fill).softmax(-1)
-        return functional.dropout(weights, self.dropout) @ v
+        context: Tensor = functional.dropout(weights, self.dropout) @ v
+        return context
 
 
 @pytest.mark.parametrize("fill", [-math.inf, -1e9, torch.finfo(torch.float32).min])
@@ -173,7 +174,7 @@ def test_calls_without_values_come_back_as_shapes(tmp_path: Path) -> None:
     assert call.replay_error is None
     assert call.shapes() == trace[0].shapes()
     for name in NAMES:
-        with pytest.raises(ReplayError, match="ran without values .*; trace the model again"):
+        with pytest.raises(ReplayError, match=r"ran without values .*; trace the model again"):
             call.evidence.value(name)
     with pytest.raises(ReplayError):
         call.numbers()

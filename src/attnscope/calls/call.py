@@ -78,7 +78,7 @@ class Call:
 
     @property
     def q(self) -> Tensor:
-        """Queries (batch, heads, queries, head_dim), after projection, QK-norm and rotary embedding."""
+        """Queries (batch, heads, queries, head_dim), as they enter: rotated, normalised."""
         return self.evidence.value("q")
 
     @property
@@ -119,7 +119,7 @@ class Call:
 
     @cached_property
     def replay_error(self) -> float | None:
-        """Largest |replayed - actual| of the output, relative; 0.0 = bit for bit; None = no values."""
+        """Largest |replayed - actual| of the output, relative; 0.0: same bits; None: no values."""
         return self.evidence.replay_error()
 
     def numbers(self) -> HeadNumbers:

@@ -12,7 +12,8 @@ class ShapeRow:
     """One step of a call.
 
     step: what happened ("linear", "view", "q · k", "softmax"); name: the tensor it made ("q",
-    "scores", "") ; axes: one name an axis of `shape`, "?" where unknown.
+    "scores", ""); axes: one name an axis of `shape`, "?" where unknown; parameters: those that took
+    part; origins: for q, k and v, which axis of the input each axis runs over, "" where unknown.
     """
 
     step: str
@@ -21,6 +22,7 @@ class ShapeRow:
     axes: tuple[str, ...]
     parameters: tuple[str, ...] = ()
     source: Source | None = None
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class ShapeSheet:
                     "shape": list(row.shape),
                     "axes": list(row.axes),
                     "parameters": list(row.parameters),
+                    "origins": list(row.origins),
                     "source": row.source.to_json() if row.source else None,
                 }
                 for row in self.rows
@@ -58,4 +61,7 @@ class ShapeSheet:
             )
             parameters = f"  [{', '.join(row.parameters)}]" if row.parameters else ""
             lines.append(f"  {row.step:<18} {row.name:<10} {axes}{parameters}")
+            told = [f"{n} = {o}" for n, o in zip(row.axes, row.origins, strict=False) if o]
+            if told:
+                lines.append(f"  {'':<29} {', '.join(told)}")
         return "\n".join(lines)

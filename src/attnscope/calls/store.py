@@ -1,7 +1,7 @@
 """Traces on disk: a folder with a manifest and safetensors files, written whole or not at all.
 
-``manifest.json`` holds everything but the tensors as plain JSON (its rules: `calls/encoding.py`) and
-names each tensor by its content, so that one that many calls share is stored once. It carries its
+``manifest.json`` holds everything but the tensors as plain JSON (its rules: `calls/encoding.py`)
+and names each tensor by its content, so that one that many calls share is stored once. It carries its
 own checksum; each tensor's name is one. No file can run code.
 
 What a loaded call shows is what the saved one showed: q, k, v, context and their gradients, the
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -201,6 +202,4 @@ def _damaged(folder: Path, found: str) -> StoreError:
 
 
 def _own_version() -> str:
-    from attnscope import __version__  # the package loads this room
-
-    return __version__
+    return str(sys.modules["attnscope"].__version__)  # the package itself, which stands above

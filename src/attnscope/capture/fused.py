@@ -19,15 +19,11 @@ from attnscope.capture.gradients import Cotangent
 from attnscope.capture.kernel import Axes, KernelCall
 from attnscope.capture.layout import Layout
 from attnscope.capture.provenance import Operand
-from attnscope.capture.reading.sheet import operand_rows
+from attnscope.capture.reading.sheet import KEY_WORDS, QUERY_WORDS, VALUE_WORDS, operand_rows
 from attnscope.capture.reading.trails import Trails, scale_of
 from attnscope.errors import ReplayError
 
-_WORDS = {
-    "q": ("batch", "heads", "queries", "head_dim"),
-    "k": ("batch", "kv_heads", "keys", "head_dim"),
-    "v": ("batch", "kv_heads", "keys", "value_dim"),
-}
+_WORDS = {"q": QUERY_WORDS, "k": KEY_WORDS, "v": VALUE_WORDS}
 
 
 @dataclass(eq=False)

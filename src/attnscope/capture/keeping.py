@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 import torch
@@ -16,7 +16,7 @@ from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
 from attnscope.capture.fused import FusedEvidence
 from attnscope.capture.gradients import Cotangent
-from attnscope.capture.moving import move
+from attnscope.capture.moving import map_tensors, move
 from attnscope.capture.recorded import RecordedEvidence
 from attnscope.errors import ReplayError
 
@@ -102,7 +102,7 @@ def _keep_numbers(call: Call) -> None:
         recipe = _worked_out(lambda: evidence.recipe)
         call.evidence = NumbersEvidence(
             sizes=evidence.sizes,
-            recipe=_reduced(recipe) if recipe is not None else _UNREAD,
+            recipe=map_tensors(recipe, _small) if recipe is not None else _UNREAD,
             numbers=_worked_out(call.numbers),
             error=_worked_out(evidence.replay_error),
             rows=evidence.shapes(),
@@ -126,19 +126,8 @@ def _cotangents(evidence: Any) -> Iterator[Cotangent]:
         yield from (product.cotangent for product in evidence.products)
 
 
-def _reduced(recipe: Recipe) -> Recipe:
-    """Return `recipe` without tensors that have both queries and keys, the others copied."""
-    small: dict[str, Any] = {
-        field.name: _small(value)
-        for field in fields(recipe)
-        if isinstance(value := getattr(recipe, field.name), Tensor)
-    }
-    if recipe.mask.tensor is not None:
-        small["mask"] = replace(recipe.mask, tensor=_small(recipe.mask.tensor))
-    return replace(recipe, **small)
-
-
 def _small(tensor: Tensor) -> Tensor:
+    """Return a copy of `tensor`; of one that has both queries and keys only the shape."""
     if sum(size > 1 for size in tensor.shape[-2:]) > 1:
         return torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
     return tensor.detach().clone()

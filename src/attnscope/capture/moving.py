@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
-from typing import Any, NoReturn
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from attnscope.calls.call import Call
 from attnscope.calls.held import Held
-from attnscope.calls.program import Autocast, map_leaves
+from attnscope.calls.program import Autocast, map_leaves, random_state
+from attnscope.calls.recipe import Recipe
 from attnscope.capture.fused import FusedEvidence
 from attnscope.capture.provenance import Node
 from attnscope.capture.recorded import RecordedEvidence
 from attnscope.errors import ReplayError
 
-__all__ = ["move"]
+__all__ = ["map_tensors", "move"]
 
 _DEVICES = frozenset({"cpu", "cuda", "meta", "mps", "xpu", "hpu", "mtia", "xla"})
 
@@ -73,7 +77,7 @@ def _move_fused(
         held.replace(held.tensor.to(device))
     q, k, v, output = (held.raw for held in kept[:4])
     evidence.kernel = replace(evidence.kernel, q=q, k=k, v=v, output=output)
-    evidence.own = evidence.kernel.recipe
+    evidence.own = map_tensors(evidence.own, lambda tensor: tensor.to(device))
     evidence.cotangent.send_to(device)
     evidence.__dict__.pop("recipe", None)
 
@@ -92,7 +96,8 @@ def _retarget(node: Node, device: torch.device) -> None:
     if node.autocast is not None:
         node.autocast = Autocast(device.type, node.autocast.dtype)
     if node.random is not None and node.random.device.type != device.type:
-        node.function, node.random = _refuse_to_draw, None
+        node.function = partial(_unless_it_draws, node.function, device)
+        node.random = random_state(device)
 
 
 def _is_device(leaf: Any) -> bool:
@@ -101,9 +106,28 @@ def _is_device(leaf: Any) -> bool:
     return isinstance(leaf, torch.device)
 
 
-def _refuse_to_draw(*_: Any, **__: Any) -> NoReturn:
+def _unless_it_draws(
+    function: Callable[..., Any], device: torch.device, *args: Any, **kwargs: Any
+) -> Any:
+    """Run an operation that may draw random numbers (dropout does not in eval mode)."""
+    before = random_state(device).state
+    output = function(*args, **kwargs)
+    if torch.equal(before, random_state(device).state):
+        return output
     raise ReplayError(
         "replaying a call that was moved to another device",
         "it drew random numbers (dropout), which can't be drawn again there",
         "record without device=, or look at the model in eval mode",
     )
+
+
+def map_tensors(recipe: Recipe, change: Callable[[Tensor], Tensor]) -> Recipe:
+    """Return `recipe` with `change` applied to each of its tensors."""
+    changed: dict[str, Any] = {
+        field.name: change(value)
+        for field in fields(recipe)
+        if isinstance(value := getattr(recipe, field.name), Tensor)
+    }
+    if recipe.mask.tensor is not None:
+        changed["mask"] = replace(recipe.mask, tensor=change(recipe.mask.tensor))
+    return replace(recipe, **changed)

@@ -7,9 +7,9 @@ makes the answer yes:
   fused inference path. The result differs in the last bits, and with padding the encoder no
   longer zeroes and trims padded rows. `patched_modules` gives the Python modules that define them
   a `torch` whose `overrides` answer as if no interceptor were there. No class is changed.
-- `F.multi_head_attention_forward` (and `Tensor.backward`, `torch.autograd.grad`) hand themselves over
-  as a whole, which hides all that they do. `opened` returns the same code with globals that answer "nothing overrides": each inner call is
-  then seen, and runs bit for bit.
+- `F.multi_head_attention_forward` (and `Tensor.backward`, `torch.autograd.grad`) hand themselves
+  over as a whole, which hides all that they do. `opened` returns the same code with globals that
+  answer "nothing overrides": each inner call is then seen, and runs bit for bit.
 
 Overrides that are not attnscope's (another function mode, a tensor subclass) are answered as ever.
 """

@@ -121,6 +121,10 @@ def _run(target: str, words: dict[str, Any], mode: dict[str, Any]) -> Run:
         return run(found, **mode)
 
 
+FEW = 2
+"""Up to so many calls, the shape sheet of the first is shown unasked."""
+
+
 def _measure(calls: list[Call]) -> None:
     """Replay the calls and take their numbers, which each call then keeps."""
     from attnscope.cli.progress import Progress
@@ -176,7 +180,13 @@ def _write(run: Run, calls: list[Call], asked: Asked) -> None:
     title = f"{run.target.name}  ({type(run.target.model).__name__})"
     console = result_console()
     views = [trace_table(run.trace, title, calls, console.width)]
-    views += [shapes_table(run.trace[index].shapes()) for index in asked.shapes]
+    sheets = asked.shapes or ((calls[0].index,) if 0 < len(calls) <= FEW and not asked.walk else ())
+    declared = {
+        run.target.expect[f"{name}_axis"]: name
+        for name in ("batch", "sequence")
+        if f"{name}_axis" in run.target.expect
+    }
+    views += [shapes_table(run.trace[index].shapes(), declared) for index in sheets]
     views += [walk_view(*walk_of(run, place)) for place in asked.walk]
     for number, view in enumerate(views):
         if number:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -64,10 +64,11 @@ def trace_table(
     return Group(*parts)
 
 
-def shapes_table(sheet: ShapeSheet) -> RenderableType:
+def shapes_table(sheet: ShapeSheet, declared: Mapping[int, str] | None = None) -> RenderableType:
     """Return the live shape sheet of one call, one row a step.
 
-    Names of parameters are those inside the call's module.
+    Names of parameters are those inside the call's module. declared: what the axes of the input
+    are, by number, as the author says.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("step", no_wrap=True)
@@ -85,7 +86,22 @@ def shapes_table(sheet: ShapeSheet) -> RenderableType:
     heading = Text.assemble(
         ("shapes of call ", "dim"), (str(sheet.index), "bold"), f"  {sheet.module}"
     )
-    return Group(heading, table)
+    return Group(heading, table, *_origins(sheet, declared or {}))
+
+
+def _origins(sheet: ShapeSheet, declared: Mapping[int, str]) -> list[Text]:
+    """Return one line each for what runs over an axis of the input: batch, queries, keys."""
+    lines: dict[str, Text] = {}
+    for row in sheet.rows:
+        for name, origin in zip(row.axes, row.origins, strict=False):
+            found = re.fullmatch(r"axis (\d+) of the input", origin)
+            if found is None or name in lines:
+                continue
+            meant = declared.get(int(found[1]))
+            said = f", which is declared as the {meant}" if meant else ""
+            odd = bool(meant) and (meant == "batch") != (name == "batch")
+            lines[name] = Text(f"{name} run over {origin}{said}", "bold red" if odd else "dim")
+    return [line for name, line in lines.items() if "·" not in name]
 
 
 def _axes(row: ShapeRow) -> Text:

@@ -81,20 +81,18 @@ def undisturbed(
     *,
     recorder: Recorder | None = None,
     fails: bool = False,
-    lasting: bool = False,
 ) -> Trace:
     """Run plainly and recorded, let nothing differ, and return what was recorded.
 
     build: makes the model anew; run: what is done with it, returns anything.
     """
-    before = world_now()
     plain = outcome(build, run, None)
     if _raised(plain.result) != fails:
         pytest.fail(f"the plain run already {'fails' if not fails else 'works'}: {plain.result}")
+    between = world_now()
     recorded = outcome(build, run, recorder or record_model)
     differences = plain.differences(recorded)
-    if not lasting:
-        differences += [n for n in before.differences(world_now()) if not n.startswith("random")]
+    differences += [n for n in between.differences(world_now()) if not n.startswith("random")]
     if differences or recorded.trace is None:
         raise AssertionError("\n".join(differences)) from recorded.error
     return recorded.trace

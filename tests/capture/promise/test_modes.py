@@ -199,7 +199,7 @@ def test_a_default_device_set_inside_stays(attend: Callable[..., Tensor]) -> Non
         return model(sample())
 
     try:
-        undisturbed(partial(Block, attend), run, lasting=True)
+        undisturbed(partial(Block, attend), run)
     finally:
         torch.set_default_device(None)
 

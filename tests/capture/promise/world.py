@@ -172,7 +172,7 @@ def _code() -> dict[str, Any]:
                 facts[f"class {one.__qualname__}.{name}"] = Same(value)
     for name, value in vars(module_code).items():
         if name.startswith("_global_"):
-            facts[f"hooks of all modules {name}"] = _hooks(value)
+            facts[f"hooks of all modules {name}"] = _hooks(value) if isinstance(value, dict) else value
     library = sys.modules.get("transformers.modeling_utils")
     if library is not None:
         table = library.ALL_ATTENTION_FUNCTIONS
