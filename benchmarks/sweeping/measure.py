@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import transformers
 from benchmarks.sweeping.row import Row, Setting, Spot
-from benchmarks.sweeping.softmaxes import Line, SoftmaxCount, accounted, code_at
+from benchmarks.sweeping.softmaxes import Line, SoftmaxCount, accounted, code_at, softmaxes_of
 from benchmarks.sweeping.state import State, differences, state_after, tensors_in
 
 import attnscope
@@ -133,6 +133,7 @@ def _calls(row: Row, trace: Trace) -> None:
     misses: list[tuple[str, str]] = []
     raises: list[tuple[str, str]] = []
     unknown: list[tuple[str, str]] = []
+    bare: list[tuple[str, str]] = []
     started = time.perf_counter()
     for call in trace:
         place = _short(call.source.file, call.source.line)
@@ -150,8 +151,18 @@ def _calls(row: Row, trace: Trace) -> None:
             unknown.extend((place, part) for part in call.recipe.unknown)
         except Exception as error:  # noqa: BLE001  a recipe that can't be read is unknown
             unknown.append((place, f"raises {_text(error)}"))
+        if not softmaxes_of(call):
+            bare.append((place, _normaliser(call)))
     row.seconds_replay = time.perf_counter() - started
-    row.misses, row.raises, row.unknown = _spots(misses), _spots(raises), _spots(unknown)
+    row.misses, row.raises = _spots(misses), _spots(raises)
+    row.unknown, row.bare = _spots(unknown), _spots(bare)
+
+
+def _normaliser(call: Call) -> str:
+    try:
+        return call.recipe.normaliser
+    except Exception as error:  # noqa: BLE001  a recipe that can't be read has no normaliser
+        return type(error).__name__
 
 
 def _bound(call: Call) -> float:

@@ -45,6 +45,7 @@ class Row:
     softmaxes: softmaxes and fused attentions that PyTorch ran, counted below attnscope.
     exact: calls that replay as well as they must (bit for bit where hand-written, within the
         tolerance of the arithmetic where fused); blank: calls without values to compare.
+    bare: eager calls in whose operations PyTorch ran no softmax; each has to be another normaliser.
     misses: calls that replay worse; raises: calls whose replay raises; unknown: unread recipe parts.
     others: softmaxes that are not attention, by role; unaccounted: softmaxes that are neither.
     doubled: more softmaxes accounted for at a line than PyTorch ran there.
@@ -62,6 +63,7 @@ class Row:
     kinds: dict[str, int] = field(default_factory=dict)
     exact: int = 0
     blank: int = 0
+    bare: list[Spot] = field(default_factory=list)
     misses: list[Spot] = field(default_factory=list)
     raises: list[Spot] = field(default_factory=list)
     unknown: list[Spot] = field(default_factory=list)
@@ -95,6 +97,6 @@ class Row:
 def from_json(fields: dict[str, Any]) -> Row:
     """Return the row that `Row.to_json` wrote."""
     row = Row(**fields)
-    for name in ("misses", "raises", "unknown", "unaccounted", "doubled", "unseen"):
+    for name in ("bare", "misses", "raises", "unknown", "unaccounted", "doubled", "unseen"):
         setattr(row, name, [Spot(**spot) for spot in getattr(row, name)])
     return row

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.calls.trace import Trace
 
@@ -51,19 +52,16 @@ class SoftmaxCount(TorchDispatchMode):
 
 def accounted(trace: Trace) -> Counter[Line]:
     """Return how many softmaxes the trace accounts for at each line, calls and others."""
-    lines: Counter[Line] = Counter()
-    seen: set[int] = set()
-    for call in trace:
-        chain = getattr(call.evidence, "chain", None)
-        if chain is None:
-            lines[_line(call.source)] += 1
-            continue
-        for node in chain.nodes:
-            if "softmax" in node.name and id(node) not in seen:
-                seen.add(id(node))
-                lines[_line(node.source)] += 1
-    lines.update(_line(other.source) for other in trace.others)
-    return lines
+    once = {key: line for call in trace for key, line in softmaxes_of(call).items()}
+    return Counter([*once.values(), *(_line(other.source) for other in trace.others)])
+
+
+def softmaxes_of(call: Call) -> dict[int, Line]:
+    """Return the softmaxes inside a call, by identity, with their lines; a fused call is one."""
+    chain = getattr(call.evidence, "chain", None)
+    if chain is None:
+        return {id(call): _line(call.source)}
+    return {id(node): _line(node.source) for node in chain.nodes if "softmax" in node.name}
 
 
 def code_at(line: Line) -> str:

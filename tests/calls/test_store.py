@@ -286,7 +286,8 @@ def test_a_process_that_is_killed_leaves_no_half_trace(tmp_path: Path, *, overwr
     code = """
         import os, signal, sys, torch, attnscope
         from torch.nn import functional as F
-                trace = attnscope.trace(lambda x: F.scaled_dot_product_attention(x, x, x),
+        from attnscope.calls import store
+        trace = attnscope.trace(lambda x: F.scaled_dot_product_attention(x, x, x),
                                 torch.randn(1, 1, 9, 4))
         store.write_durably = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
         trace.save(sys.argv[1], overwrite=True)

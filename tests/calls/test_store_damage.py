@@ -107,7 +107,7 @@ def test_a_damaged_recipe_or_sheet_is_noticed_when_it_is_read(saved: Path) -> No
     call = attnscope.load(saved)[0]
     with pytest.raises(StoreError, match="without scale amiss"):
         _ = call.recipe
-    with pytest.raises(StoreError, match="manifest.json is damaged"):
+    with pytest.raises(StoreError, match=r"manifest\.json is damaged"):
         call.shapes()
 
 

@@ -90,9 +90,8 @@ def tiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 def tiled_truth(m: Any, inputs: Any) -> Truth:
-    """Four key heads, equal in pairs."""
-    q, k, v = split(m.q(inputs[0]), 4), split(m.k(inputs[0]), 2), split(m.v(inputs[0]), 2)
-    return attend(q, torch.cat((k, k), 1), torch.cat((v, v), 1))
+    """Query heads meet the two key heads in turn."""
+    return usual(tiled=True)(m, inputs)
 
 
 class Latent(nn.Module):
@@ -197,7 +196,7 @@ STYLES: tuple[Style, ...] = (
     grouped("grouped-as-queries", groups_as_queries),
     grouped("grouped-indexed", indexed),
     grouped(
-        "grouped-tiled", tiled, kv_heads=4, truth=tiled_truth,
+        "grouped-tiled", tiled, expansion="repeat", truth=tiled_truth,
         note="two key heads tiled 0, 1, 0, 1: no grouping of neighbours says this",
     ),
     Style(

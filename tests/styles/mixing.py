@@ -119,6 +119,15 @@ class DifferentialApart(Differential):
         return self.out(y.transpose(1, 2).flatten(2))
 
 
+def interleaved_truth(m: Any, inputs: Any) -> Truth:
+    """Six maps; heads of values meet the difference of two neighbours."""
+    (x,) = inputs
+    q, k, v = split(m.q(x), 6), split(m.k(x), 6), split(m.v(x), 3)
+    weights = (raw_scores(q, k) * 0.5).softmax(-1)
+    applied = weights[:, ::2] - m.lambda_full * weights[:, 1::2]
+    return Truth(q=q, k=k, v=v, weights=weights, applied=applied, context=applied @ v, scale=0.5)
+
+
 def differential_truth(m: Any, inputs: Any) -> Truth:
     """Of the first map; what is subtracted comes after its softmax."""
     (x,) = inputs
@@ -243,17 +252,21 @@ DIFFERENCE: dict[str, Any] = {
 STYLES: tuple[Style, ...] = (
     Style(
         name="talking-heads-einsum", build=seeded(TalkingEinsum), before=("mix",),
-        after=("mix",), truth=talking_einsum_truth,
+        after=("mix",), unknown=("head-mixing",), truth=talking_einsum_truth,
     ),
     Style(
         name="talking-heads-linear", build=seeded(TalkingLinear), before=("mix",),
-        after=("mix",), truth=talking_linear_truth,
+        after=("mix",), unknown=("head-mixing",), truth=talking_linear_truth,
     ),
     Style(
         name="talking-heads-convolution", build=seeded(ReAttention), after=("mix", "normalise"),
         truth=lambda m, i: usual(change=lambda w: m.var_norm(m.reatten_matrix(w)))(m, i),
     ),
-    Style(name="differential-interleaved", build=seeded(Differential), **DIFFERENCE),
+    Style(
+        name="differential-interleaved", build=seeded(Differential), heads=6, kv_heads=6,
+        value_heads=3, head_dim=4, scale=0.5, after=("multiply", "subtract"),
+        truth=interleaved_truth, note="six maps, three heads of values",
+    ),
     Style(name="differential-apart", build=seeded(DifferentialApart), **DIFFERENCE),
     Style(
         name="two-values", build=seeded(TwoValues), calls=2, value_dim=6, truth=second_values,

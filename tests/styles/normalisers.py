@@ -197,7 +197,7 @@ STYLES: tuple[Style, ...] = (
     normalised("relu-squared-over-length", relu_squared, "relu-squared"),
     normalised("sparsemax-by-hand", sparsemax, "sparsemax"),
     normalised("entmax-by-bisection", entmax, "entmax"),
-    normalised("absolute-shares", absolute_shares, "unknown"),
+    normalised("absolute-shares", absolute_shares, "unknown", unknown=("normaliser",)),
     Style(
         name="exp-divided-after-values", build=core(divide_afterwards), normaliser="exp",
         truth=exp_truth, output=divided_output,

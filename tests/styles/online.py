@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from .projections import core, lower, noise, usual
-from .truth import Inputs, Style
+from .projections import core, lower, noise, split, usual
+from .truth import Inputs, Style, Truth, attend
 
 
 def running_maximum(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -100,6 +101,13 @@ def seven() -> Inputs:
     return (noise(2, 7, 20),)
 
 
+def last_tile(m: Any, inputs: Any) -> Truth:
+    """The last three queries, over all keys."""
+    (x,) = inputs
+    q, k, v = (split(f(x), 3) for f in (m.q, m.k, m.v))
+    return attend(q[:, :, 4:], k, v, visible=lower(3, 7))
+
+
 STYLES: tuple[Style, ...] = (
     Style(
         name="online-running-maximum", build=core(running_maximum), inputs=seven, pieces=3,
@@ -107,10 +115,10 @@ STYLES: tuple[Style, ...] = (
         note="three chunks of exponentials; facts and truth are those of the whole",
     ),
     Style(
-        name="online-causal-tiles", build=core(causal_tiles), inputs=seven, pieces=3,
-        queries=7, keys=7, mask=frozenset({"causal"}), visible=28 / 49,
-        truth=usual(visible=lower(7)),
-        note="two tiles of queries over one and two tiles of keys",
+        name="online-causal-tiles", build=core(causal_tiles), inputs=seven, calls=2,
+        queries=3, keys=7, mask=frozenset({"causal-bottom-right"}), visible=18 / 21,
+        truth=last_tile, output=None,
+        note="two tiles of queries, a call each, over one and two tiles of keys",
     ),
     Style(
         name="online-merged-by-logsumexp", build=core(merged_by_logsumexp), inputs=seven,

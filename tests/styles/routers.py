@@ -271,8 +271,8 @@ LOOKALIKES: tuple[LookAlike, ...] = (
     alike("linear-two-softmaxes", EfficientAttention, ORDER, "linear-attention"),
     alike("retention", Retention, "no normaliser between the products", "linear-attention"),
     alike("selective-scan", SelectiveScan, "a recurrence over tokens", "linear-attention"),
-    alike("channel-gate", ChannelGate, "a gate a channel", "gate"),
-    alike("dynamic-kernel", DynamicKernel, POOLED, "gate"),
+    alike("channel-gate", ChannelGate, "a gate a channel, and no softmax", "nothing"),
+    alike("dynamic-kernel", DynamicKernel, POOLED, "pooling"),
     alike("token-mixer", TokenMixer, "both products have a parameter as a factor", "nothing"),
     alike("hyper-network", HyperNetwork, "no normaliser between the products", "nothing"),
 )

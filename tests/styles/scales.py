@@ -184,8 +184,9 @@ class LogLength(Core):
 
 
 def log_length_truth(m: Any, inputs: Any) -> Truth:
-    """The scale per head; the query without it."""
-    return usual(lambda module: module.s.view(3, 1, 1) * math.log(5))(m, inputs)
+    """Queries with their factor: it is learned per head, like the gain of a norm."""
+    q, k, v = (split(f(inputs[0]), 3) for f in (m.q, m.k, m.v))
+    return attend(q * (m.s.view(3, 1, 1) * math.log(5)), k, v, 1.0)
 
 
 STYLES: tuple[Style, ...] = (
@@ -221,9 +222,9 @@ STYLES: tuple[Style, ...] = (
     Style(
         name="scale-log-length-per-head",
         build=seeded(LogLength),
-        scale=None,
-        scale_tensor=True,
+        scale=1.0,
         truth=log_length_truth,
+        note="a learned factor per head on the query is part of the query",
     ),
     Style(
         name="scale-cosine",

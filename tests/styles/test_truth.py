@@ -17,6 +17,7 @@ EXPECTED = {
     "linear-attention",
     "router",
     "gate",
+    "similarity",
     "pooling",
     "classifier",
     "loss",
@@ -71,7 +72,7 @@ def is_plain(style: Style) -> bool:
 def plain_weights(style: Style, truth: Truth) -> torch.Tensor:
     assert truth.q is not None
     assert truth.k is not None
-    scores = raw_scores(truth.q, truth.k) * truth.scale
+    scores = raw_scores(truth.q, truth.k, tiled=style.expansion == "repeat") * truth.scale
     if style.softcap is not None:
         scores = style.softcap * torch.tanh(scores / style.softcap)
     if truth.bias is not None:
@@ -79,6 +80,11 @@ def plain_weights(style: Style, truth: Truth) -> torch.Tensor:
     if truth.visible is not None:
         scores = scores.masked_fill(~truth.visible, float("-inf"))
     return scores.softmax(-1)
+
+
+def wide(style: Style, v: torch.Tensor) -> torch.Tensor:
+    """Values as the heads of the context meet them."""
+    return widen(v, style.value_heads or style.heads, tiled=style.expansion == "repeat")
 
 
 def with_truth(*, output: bool = False) -> pytest.MarkDecorator:
@@ -116,14 +122,16 @@ def test_sizes(style: Style) -> None:
     truth = tell(style)
     rows = (style.batch, style.heads, style.queries)
     assert truth.weights.shape == (*rows, style.keys)
+    value_heads = style.value_heads or style.heads
     if truth.context is not None:
-        assert truth.context.shape == (*rows, style.value_dim)
+        assert truth.context.shape == (style.batch, value_heads, style.queries, style.value_dim)
     if truth.q is not None:
         assert truth.q.shape == (*rows, style.head_dim)
     if truth.k is not None:
         assert truth.k.shape == (style.batch, style.kv_heads, style.keys, style.head_dim)
     if truth.v is not None:
-        assert truth.v.shape == (style.batch, style.kv_heads, style.keys, style.value_dim)
+        value_heads = style.value_heads or style.kv_heads
+        assert truth.v.shape == (style.batch, value_heads, style.keys, style.value_dim)
 
 
 @with_truth()
@@ -132,7 +140,7 @@ def test_context_is_weights_times_values(style: Style) -> None:
     if truth.context is None or truth.v is None:
         return
     applied = truth.weights if truth.applied is None else truth.applied
-    context = applied @ widen(truth.v, style.heads).to(applied.dtype)
+    context = applied @ wide(style, truth.v).to(applied.dtype)
     torch.testing.assert_close(truth.context, context, rtol=1e-4, atol=1e-5, check_dtype=False)
 
 
@@ -182,7 +190,7 @@ def test_another_scale_would_be_noticed(style: Style) -> None:
     if not is_plain(style) or style.after or truth.q is None or truth.k is None or truth.v is None:
         return
     weights = plain_weights(style, replace(truth, scale=truth.scale * 1.2))
-    other = replace(truth, context=weights @ widen(truth.v, style.heads))
+    other = replace(truth, context=weights @ wide(style, truth.v))
     assert style.output is not None
     with torch.no_grad():
         right = style.output(style.build(), truth)

@@ -77,6 +77,9 @@ class Style:
     exp (not normalised), unknown; normaliser_axis: keys, queries or heads.
     dropout: active probability on the weights. before, after: other operations between the first
     contraction and the normaliser, and between it and the second contraction.
+    unknown: parts of the recipe that no reading of single numbers can say: a tool has to name them.
+    expansion: how kv heads meet query heads, where that is not "neighbours share one".
+    value_heads: heads of v and of the context, where two maps share them.
     output: how the module's output follows from the truth; None where that is not said.
     tolerance: of that output; the rounding of the narrowest number on the way.
     """
@@ -106,6 +109,9 @@ class Style:
     dropout: float = 0.0
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    expansion: str | None = None
+    value_heads: int | None = None
     truth: Callable[[Any, Any], Truth] | None = None
     output: Callable[[Any, Truth], Tensor] | None = project_out
     tolerance: float = 1e-5
@@ -126,14 +132,15 @@ class LookAlike:
     expect: str = "nothing"
 
 
-def widen(k: Tensor, heads: int) -> Tensor:
-    """Give every query head its key/value head, neighbours sharing one."""
-    return k.repeat_interleave(heads // k.shape[1], dim=1)
+def widen(k: Tensor, heads: int, *, tiled: bool = False) -> Tensor:
+    """Give every query head its key/value head, neighbours sharing one; tiled: in turn."""
+    group = heads // k.shape[1]
+    return k.repeat(1, group, 1, 1) if tiled else k.repeat_interleave(group, dim=1)
 
 
-def raw_scores(q: Tensor, k: Tensor) -> Tensor:
+def raw_scores(q: Tensor, k: Tensor, *, tiled: bool = False) -> Tensor:
     """Products of every query with every key, unscaled: ``(batch, heads, queries, keys)``."""
-    return torch.einsum("bhqd,bhkd->bhqk", q, widen(k, q.shape[1]))
+    return torch.einsum("bhqd,bhkd->bhqk", q, widen(k, q.shape[1], tiled=tiled))
 
 
 def attend(
@@ -145,11 +152,12 @@ def attend(
     bias: Tensor | None = None,
     visible: Tensor | None = None,
     softcap: float | None = None,
+    tiled: bool = False,
     normalise: Callable[[Tensor], Tensor] = lambda scores: scores.softmax(-1),
     change: Callable[[Tensor], Tensor] | None = None,
 ) -> Truth:
     """Compute attention by its definition; ``change`` acts between normaliser and values."""
-    scores = raw_scores(q, k) * scale
+    scores = raw_scores(q, k, tiled=tiled) * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if bias is not None:
@@ -158,7 +166,7 @@ def attend(
         scores = scores.masked_fill(~visible, float("-inf"))
     weights = normalise(scores)
     applied = weights if change is None else change(weights)
-    context = torch.einsum("bhqk,bhkv->bhqv", applied, widen(v, q.shape[1]))
+    context = torch.einsum("bhqk,bhkv->bhqv", applied, widen(v, q.shape[1], tiled=tiled))
     return Truth(
         q=q,
         k=k,

@@ -205,7 +205,7 @@ def long() -> Inputs:
     return (noise(2, 12, 20),)
 
 
-WINDOW = frozenset({"window"})
+BAND = frozenset({"causal-bottom-right", "window", "padding"})
 
 STYLES: tuple[Style, ...] = (
     Style(
@@ -225,13 +225,15 @@ STYLES: tuple[Style, ...] = (
     ),
     Style(
         name="blocks-look-back", build=core(look_back), inputs=long, batch=6, queries=4, keys=8,
-        mask=frozenset({"causal", "custom"}), visible=(10 + 26 + 26) / 96,
+        mask=frozenset({"causal-bottom-right", "padding"}), visible=(10 + 26 + 26) / 96,
         truth=look_back_truth, output=blocks_output,
+        note="the block before the first one is padding",
     ),
     Style(
         name="banded-chunks-as-strided", build=core(banded_chunks), inputs=long, batch=12,
-        queries=2, keys=6, mask=WINDOW, visible=54 / 72, truth=banded_truth,
+        queries=2, keys=6, mask=BAND, visible=54 / 72, truth=banded_truth,
         output=lambda m, t: m.out(t.merged).reshape(2, 12, 20),
+        note="of six keys a query sees the five from its own on; what lies outside is padding",
     ),
     Style(
         name="neighbourhood-unfold", build=seeded(Neighbourhood), batch=10, queries=1, keys=3,

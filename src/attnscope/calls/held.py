@@ -30,8 +30,8 @@ class Held:
         if version(self._tensor) != self._version:
             raise ReplayError(
                 doing="reading a recorded tensor",
-                found=f"a tensor {tuple(self._tensor.shape)} that was changed in place after the "
-                "recording ended",
+                found=f"a tensor {tuple(self._tensor.shape)} that was changed in place, out of "
+                "attnscope's sight or after the recording ended",
                 todo="read the values, or trace.save(path), before the model runs on",
             )
         return self._tensor.detach()
@@ -72,8 +72,20 @@ def version(tensor: Tensor) -> int:
     return 0
 
 
+def has_values(tensor: Tensor) -> bool:
+    """Return whether there are numbers behind `tensor`: not for meta, fake and mapped tensors."""
+    if tensor.is_meta or type(tensor).__name__ == "FakeTensor":
+        return False
+    return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)  # noqa: SLF001
+
+
 def storage_key(tensor: Tensor) -> int:
-    """Return the address of the memory behind `tensor`; 0 where it has none of its own."""
+    """Return the address of the memory behind `tensor`; 0 where it has none of its own.
+
+    An address, not the storage's identity: NumPy may hand the same memory back as another storage.
+    """
+    if not has_values(tensor):
+        return 0
     try:
         return tensor.untyped_storage().data_ptr()
     except (RuntimeError, NotImplementedError):

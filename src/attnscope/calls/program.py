@@ -145,7 +145,7 @@ def _run_one(
 ) -> None:
     args = _fill(operation.args, values)
     kwargs = _fill(dict(operation.kwargs), values)
-    with _autocast(operation.autocast), _random(operation.random):
+    with _autocast(operation.autocast), drawing_from(operation.random):
         output = operation.function(*args, **kwargs)
     if operation.name == "setitem":
         output = args[0]
@@ -197,7 +197,7 @@ def _autocast(autocast: Autocast | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _random(random: RandomState | None) -> Iterator[None]:
+def drawing_from(random: RandomState | None) -> Iterator[None]:
     """Draw from the recorded state, then put the generator back."""
     if random is None:
         yield

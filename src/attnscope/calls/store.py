@@ -1,8 +1,8 @@
 """Traces on disk: a folder with a manifest and safetensors files, written whole or not at all.
 
 ``manifest.json`` holds everything but the tensors as plain JSON (its rules: `calls/encoding.py`)
-and names each tensor by its content, so that one that many calls share is stored once. It carries its
-own checksum; each tensor's name is one. No file can run code.
+and names each tensor by its content, so that one that many calls share is stored once. It carries
+its own checksum; each tensor's name is one. No file can run code.
 
 What a loaded call shows is what the saved one showed: q, k, v, context and their gradients, the
 numbers and the replay error are the same bits. Scores and weights are the same bits where the

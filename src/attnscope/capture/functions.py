@@ -25,6 +25,7 @@ class Kind(enum.Enum):
     REDUCTION = enum.auto()  # the other half
     BOUNDARY = enum.auto()  # starts a new representation: nothing is followed through it
     RANDOM = enum.auto()  # draws random numbers
+    HANDS_OUT_MEMORY = enum.auto()  # gives away memory, to be written to unseen
 
 
 _OPERATORS = {
@@ -61,15 +62,17 @@ _SKIPPED = frozenset(
     "is_floating_point is_complex is_signed is_nonzero is_inference is_same_size is_tensor "
     "shape dtype device layout requires_grad grad grad_fn is_leaf is_cuda is_cpu is_meta is_sparse "
     "is_nested is_quantized is_mps is_xpu is_mkldnn names nbytes itemsize retains_grad output_nr "
-    "_version _base _backward_hooks name data_ptr untyped_storage storage item tolist numpy "
+    "_version _base _backward_hooks name item tolist "
     "__len__ __bool__ __int__ __float__ __index__ __repr__ __str__ __format__ __hash__ __contains__ "
-    "__array__ __dlpack__ __dlpack_device__ __deepcopy__ __reduce_ex__ get_device has_names "
+    "__dlpack_device__ __deepcopy__ __reduce_ex__ get_device has_names "
     "register_hook retain_grad equal allclose promote_types can_cast result_type "
     "_set_grad_enabled set_default_dtype manual_seed is_grad_enabled is_inference_mode_enabled "
     "_assert _assert_async _is_view is_set_to is_shared is_pinned _get_tracing_state "
     "broadcast_shapes finfo iinfo unsafe_set_data _cdata is_coalesced dense_dim sparse_dim "
     "__set__ __delete__ set_grad_enabled type_as_dtype".split()
 )
+
+_MEMORY = frozenset("untyped_storage storage numpy __array__ __dlpack__ data_ptr".split())
 
 _CONTRACTIONS = frozenset(
     "matmul rmatmul mm bmm mv dot inner einsum baddbmm addbmm addmm addmv tensordot vdot "
@@ -115,12 +118,14 @@ def _name_of(function: Function) -> str:
     raw = getattr(function, "__name__", None) or getattr(function, "_name", "")
     if raw in {"__get__", "__set__", "__delete__"}:
         owner = getattr(function, "__self__", None)
-        name = getattr(owner, "__name__", "")
-        return str(name) if raw == "__get__" else raw
+        name = str(getattr(owner, "__name__", ""))
+        if raw == "__get__":
+            return name
+        return "set_data_" if name == "data" else raw
     packet = getattr(function, "_overloadpacket", None)
     if packet is not None:  # torch.ops.aten.softmax.int
         raw = packet.__name__
-    if raw.startswith("__") and raw.endswith("__") and raw not in _SKIPPED:
+    if raw.startswith("__") and raw.endswith("__") and raw not in _SKIPPED | _MEMORY:
         raw = raw[2:-2]
     return _OPERATORS.get(raw, raw)
 
@@ -137,6 +142,7 @@ def _kind_of_name(name: str) -> Kind:
     bare = name.removesuffix("_") if not name.endswith("__") else name
     groups = (
         (_SKIPPED, Kind.SKIP),
+        (_MEMORY, Kind.HANDS_OUT_MEMORY),
         (_CONTRACTIONS, Kind.CONTRACTION),
         (_RANDOM, Kind.RANDOM),
         (_NORMALISERS, Kind.NORMALISER),

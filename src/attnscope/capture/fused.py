@@ -11,7 +11,8 @@ from torch import Tensor
 
 from attnscope.calls.arrangement import Arrangement, from_names
 from attnscope.calls.evidence import Evidence, Sizes
-from attnscope.calls.held import Held
+from attnscope.calls.held import Held, has_values
+from attnscope.calls.program import drawing_from
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
 from attnscope.calls.tolerance import largest_relative
@@ -30,16 +31,17 @@ _WORDS = {"q": QUERY_WORDS, "k": KEY_WORDS, "v": VALUE_WORDS}
 class FusedEvidence(Evidence):
     """The arguments of one kernel call, by reference."""
 
-    kind: str
-    own: Recipe
-    axes: Axes
-    output_axes: Axes
+    kernel: KernelCall
     q: Operand
     k: Operand
     v: Operand
     output: Held
     cotangent: Cotangent
-    kernel: KernelCall
+
+    @property
+    def axes(self) -> Axes:
+        """Names of the axes of q, k and v."""
+        return self.kernel.axes
 
     # -- arrangement -----------------------------------------------------------------------------
 
@@ -54,7 +56,7 @@ class FusedEvidence(Evidence):
         if copies["k"] and copies["k"] == copies["v"]:
             for name in ("k", "v"):
                 plain[name] = _without_copies(plain[name], self.axes, copies[name])
-        plain["context"] = from_names(self.output.shape, self.output_axes)
+        plain["context"] = from_names(self.output.shape, self.kernel.output_axes or self.axes)
         return plain
 
     @cached_property
@@ -76,7 +78,8 @@ class FusedEvidence(Evidence):
     def recipe(self) -> Recipe:
         """The kernel's arguments, with what was multiplied into q and k before."""
         sizes = self.sizes
-        recipe = replace(self.own, group=max(sizes.heads // max(sizes.kv_heads, 1), 1))
+        group = max(sizes.heads // max(sizes.kv_heads, 1), 1)
+        recipe = replace(self.kernel.read_recipe(), group=group)
         if recipe.expansion == "none" and sizes.kv_heads != sizes.heads:
             copied = _copies(self.k, self.axes)
             recipe = replace(recipe, expansion="expand" if copied else "broadcast")
@@ -101,9 +104,13 @@ class FusedEvidence(Evidence):
             return self._operand(name, operand)
 
     def _operand(self, name: str, operand: Operand) -> Tensor:
-        tensor = self._spread(self.arrangements[name].canonical(operand.held.tensor))
+        tensor = self._given(name, operand)
         scale = scale_of(operand.trail) if name != "v" else 1.0
         return tensor / scale if isinstance(scale, Tensor) or scale != 1.0 else tensor
+
+    def _given(self, name: str, operand: Operand) -> Tensor:
+        """Return an operand as the kernel was given it, what it was scaled with included."""
+        return self._spread(self.arrangements[name].canonical(operand.held.tensor))
 
     def _spread(self, tensor: Tensor) -> Tensor:
         if tensor.shape[0] == 1 and self.sizes.batch > 1:
@@ -111,7 +118,9 @@ class FusedEvidence(Evidence):
         return tensor
 
     def _qk(self) -> tuple[Tensor, Tensor]:
-        return self._operand("q", self.q), self._operand("k", self.k)
+        """Return q and k as scores are made of them: by the recipe, or by the kernel's own way."""
+        way = self._operand if self.kernel.scores is None else self._given
+        return way("q", self.q), way("k", self.k)
 
     def _scores(self, q: Tensor, k: Tensor) -> Tensor:
         if self.kernel.scores is not None:
@@ -125,16 +134,31 @@ class FusedEvidence(Evidence):
 
     def _context(self) -> Tensor:
         if self.kernel.finish is not None:
-            return self._derived_context(*self._qk(), self._operand("v", self.v), None)
+            return self._derived_context(None)
         return self.arrangements["context"].canonical(self.output.tensor)
 
-    def _derived_context(
-        self, q: Tensor, k: Tensor, v: Tensor, dtype: torch.dtype | None
-    ) -> Tensor:
-        if self.kernel.scores is not None:
-            weights = self._weights(q.to(dtype or q.dtype), k.to(dtype or k.dtype))
-            return weights @ _grouped(v.to(weights.dtype), weights.shape[1])
-        return self.recipe.context(q, k, v, dtype)
+    def _derived_context(self, dtype: torch.dtype | None) -> Tensor:
+        q, k = self._qk()
+        v = self._operand("v", self.v)
+        dtype = dtype or q.dtype
+        if self.kernel.scores is None and not self.kernel.dropout:
+            return self.recipe.context(q, k, v, dtype)
+        own = torch.promote_types(q.dtype, dtype) if self.kernel.scores is not None else q.dtype
+        weights = self._dropped(self._weights(q.to(own), k.to(own))).to(dtype)
+        return weights @ _grouped(v.to(dtype), weights.shape[1])
+
+    def _dropped(self, weights: Tensor) -> Tensor:
+        """Drop the weights that the kernel dropped."""
+        if not self.kernel.dropout:
+            return weights
+        if self.kernel.random is None:
+            raise ReplayError(
+                doing="replaying dropout inside a kernel",
+                found=f"weights dropped with probability {self.kernel.dropout}, unknown which",
+                todo="look at the model in eval mode",
+            )
+        with drawing_from(self.kernel.random):
+            return torch.dropout(weights, self.kernel.dropout, train=True)
 
     def weight_blocks(self) -> Iterator[Tensor]:
         """Yield the weights by blocks of queries: no queries×keys matrix is kept."""
@@ -146,12 +170,10 @@ class FusedEvidence(Evidence):
 
     def replay_error(self) -> float | None:
         """Compare the kernel's output with the definition in float64."""
-        actual = self.output.raw
-        if actual.is_meta or type(actual).__name__ == "FakeTensor" or self.recipe.dropout:
+        if not has_values(self.output.raw):
             return None
         with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
-            q, k = self._qk()
-            context = self._derived_context(q, k, self._operand("v", self.v), torch.float64)
+            context = self._derived_context(torch.float64)
             if self.kernel.finish is not None:
                 own = self.output.tensor
                 return largest_relative(self.kernel.finish(context.to(own.dtype)), own)
@@ -175,9 +197,12 @@ class FusedEvidence(Evidence):
 
     def _backward(self, name: str, cotangent: Tensor) -> Tensor:
         leaves = {one: self.value(one).clone().requires_grad_() for one in ("q", "k", "v")}
-        scores = self._scores(leaves["q"], leaves["k"])
+        q, k = leaves["q"], leaves["k"]
+        if self.kernel.scores is not None:
+            q, k = q * scale_of(self.q.trail), k * scale_of(self.k.trail)
+        scores = self._scores(q, k)
         weights = self.recipe.normalise(scores)
-        context = weights @ _grouped(leaves["v"], weights.shape[1])
+        context = self._dropped(weights) @ _grouped(leaves["v"], weights.shape[1])
         wanted = {**leaves, "scores": scores, "weights": weights}[name]
         (gradient,) = torch.autograd.grad(context, [wanted], cotangent)
         return gradient
@@ -192,10 +217,10 @@ class FusedEvidence(Evidence):
         ]
         matrix = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
         inside = ("batch", "heads", "queries", "keys")
-        rows.append(ShapeRow(f"inside {self.kind}", "scores", matrix, inside))
-        rows.append(ShapeRow(f"inside {self.kind}", "weights", matrix, inside))
+        rows.append(ShapeRow(f"inside {self.kernel.kind}", "scores", matrix, inside))
+        rows.append(ShapeRow(f"inside {self.kernel.kind}", "weights", matrix, inside))
         context = (*matrix[:3], sizes.value_dim)
-        rows.append(ShapeRow(self.kind, "context", context, (*inside[:3], "value_dim")))
+        rows.append(ShapeRow(self.kernel.kind, "context", context, (*inside[:3], "value_dim")))
         return tuple(rows)
 
 
@@ -203,18 +228,9 @@ def fused_evidence(
     kernel: KernelCall, q: Operand, k: Operand, v: Operand, output: Held, cotangent: Cotangent
 ) -> FusedEvidence:
     """Return the evidence of one kernel call."""
-    return FusedEvidence(
-        kind=kernel.kind,
-        own=kernel.recipe,
-        axes=kernel.axes,
-        output_axes=kernel.output_axes or kernel.axes,
-        q=q,
-        k=k,
-        v=v,
-        output=output,
-        cotangent=cotangent,
-        kernel=kernel,
-    )
+    gone = kernel.output.new_empty(0).detach()  # the tensors themselves are held as operands
+    kernel = replace(kernel, q=gone, k=gone, v=gone, output=gone)
+    return FusedEvidence(kernel, q, k, v, output, cotangent)
 
 
 def _heads_axis(layout: Layout | None, axes: Axes) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.utils.hooks import RemovableHandle
 
+from attnscope.capture.ownwork import OwnWork
 from attnscope.errors import ReplayError
 
 
@@ -28,16 +29,23 @@ class Cotangent:
         if tensor.requires_grad and not tensor.is_meta:
             self._handle = tensor.register_hook(self._receive)
 
-    def _receive(self, gradient: Tensor) -> None:
-        if is_batched(gradient):
-            self._batched = True
+    def _receive(self, gradient: Tensor | None) -> None:
+        if gradient is None:  # autograd's word for zero
             return
-        gradient = gradient.detach().to(self._device or gradient.device)
-        self._gradient = gradient if self._gradient is None else self._gradient + gradient
+        with OwnWork(self._fail):
+            if is_batched(gradient):
+                self._batched = True
+                return
+            gradient = gradient.detach().to(self._device or gradient.device)
+            self._gradient = gradient if self._gradient is None else self._gradient + gradient
 
     def send_to(self, device: torch.device) -> None:
         """Keep the gradient, which has yet to arrive, on `device`."""
         self._device = device
+
+    def _fail(self, error: Exception) -> None:
+        self._batched = True
+        del error
 
     def tensor(self) -> Tensor:
         """Return the gradient, summed over all backwards so far."""

@@ -75,9 +75,6 @@ def _move_fused(
     _prove(call)
     for held in kept:
         held.replace(held.tensor.to(device))
-    q, k, v, output = (held.raw for held in kept[:4])
-    evidence.kernel = replace(evidence.kernel, q=q, k=k, v=v, output=output)
-    evidence.own = map_tensors(evidence.own, lambda tensor: tensor.to(device))
     evidence.cotangent.send_to(device)
     evidence.__dict__.pop("recipe", None)
 

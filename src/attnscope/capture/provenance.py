@@ -65,6 +65,7 @@ class Node:
     autocast: Autocast | None = None
     left: Operand | None = None  # set where the node is a contraction that starts a chain
     right: Operand | None = None
+    weak: bool = False  # every start behind it has a parameter as one side
     normalised: bool = False  # a normaliser lies between the start and here
     normaliser: bool = False  # this node is one
     weighted: tuple[Output, Operand] | None = None  # weights times v, the sum still to come

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnscope.calls.arrangement import Arrangement
 from attnscope.calls.evidence import Evidence, Sizes
-from attnscope.calls.held import Held
+from attnscope.calls.held import Held, has_values
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
 from attnscope.calls.tolerance import largest_relative
@@ -142,7 +142,7 @@ class RecordedEvidence(Evidence):
 
     def replay_error(self) -> float | None:
         """Run the recorded operations on the recorded inputs and compare every context."""
-        if any(product.output.raw.is_meta or _is_fake(product.output.raw) for product in self.products):
+        if not all(has_values(product.output.raw) for product in self.products):
             return None
         wanted = [self.chain.position(product.node) for product in self.products]
         with torch.no_grad():
@@ -234,7 +234,3 @@ def _unnamed(name: str, shape: tuple[int, ...]) -> ReplayError:
         found=f"a tensor {shape} whose axes could not be named",
         todo="look at call.shapes() for what is known; the replay itself is not affected",
     )
-
-
-def _is_fake(tensor: Tensor) -> bool:
-    return type(tensor).__name__ == "FakeTensor"

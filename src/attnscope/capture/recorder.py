@@ -7,8 +7,7 @@ that came, through a normaliser, from an earlier one, that is attention.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from attnscope.calls.held import Held, storage_key
 from attnscope.calls.program import Autocast, RandomState, map_leaves, random_state
 from attnscope.capture.functions import Kind, changes_in_place, operation_name
+from attnscope.capture.ownwork import OwnWork
 from attnscope.capture.operands import pairing_of, tensors_in, two_sides
 from attnscope.capture.place import find_source
 from attnscope.capture.provenance import LONGEST, LONGEST_OPEN, Node, Operand, Output
@@ -83,24 +83,21 @@ class Recorder:
             self._follow_softmaxes(step)
         return output
 
-    @contextlib.contextmanager
-    def barrier(self, name: str) -> Iterator[None]:
-        """Keep a fault of attnscope's own away from the model that is running."""
-        try:
-            with torch.no_grad():
-                yield
-        except Exception as error:  # noqa: BLE001  whatever it is, the model has to run on
-            self.on_fault(name, error)
+    def barrier(self, name: str) -> OwnWork:
+        """Keep attnscope's own work away from the model that is running, and its faults."""
+        return OwnWork(lambda error: self.on_fault(name, error))
 
     def _prepare(self, step: _Step) -> None:
         """Save what the operation is about to change: random state, tensors written in place."""
         step.sources = self._outputs_behind(step.tensors)
         if step.sources and step.kind is Kind.RANDOM:
             step.random = random_state(step.tensors[0].device)
-        name = step.name
-        if changes_in_place(name) or "out" in step.kwargs or name.startswith(_WRITES_LISTS):
-            followed = bool(step.sources)
-            step.kept = self._before_change(name, step.args, step.kwargs, followed=followed)
+        if step.kind is Kind.HANDS_OUT_MEMORY:
+            for tensor in step.tensors:
+                self.registry.about_to_change(tensor)
+        targets = step.targets()
+        if targets:
+            step.kept = self._before_change(step, targets)
 
     def _outputs_behind(self, tensors: list[Tensor]) -> dict[int, Output]:
         """Return the chain outputs among `tensors`, by identity."""
@@ -129,23 +126,21 @@ class Recorder:
                 if tensor.is_floating_point():
                     self.registry.entry(tensor).softmax = softmax
 
-    def _before_change(
-        self, name: str, args: Args, kwargs: Kwargs, *, followed: bool
-    ) -> Held | None:
+    def _before_change(self, step: _Step, targets: list[Tensor]) -> Held | None:
         """Save what is kept from the coming change; return the target's old self if it is needed."""
-        out = kwargs.get("out")
-        targets = list(tensors_in((out,))) if out is not None else list(tensors_in(args[:1]))
         for target in targets:
             self.registry.about_to_change(target)
             entry = self.registry.find(target)
             if entry is not None and entry.raw:
                 entry.raw = False
-            self.parameters.pop(id(target), None) if not isinstance(target, nn.Parameter) else None
-        if followed and out is None and targets and not name.startswith(_WRITES_LISTS):
-            target = targets[0]
-            entry = self.registry.find(target)
-            if entry is None or entry.node is None:
-                return Held(target.detach().clone())
+            if not isinstance(target, nn.Parameter):
+                self.parameters.pop(id(target), None)
+        target = step.target()
+        if not step.sources or target is None or "out" in step.kwargs:
+            return None
+        entry = self.registry.find(target)
+        if entry is None or entry.node is None:
+            return Held(target.detach().clone())
         return None
 
     # -- what it means ------------------------------------------------------------------------
@@ -166,7 +161,7 @@ class Recorder:
 
     def _contraction(self, step: _Step, left: Tensor, right: Tensor) -> bool:
         """Deal with a product of two tensors; False where it is an ordinary operation."""
-        behind_left, behind_right = step.sources.get(id(left)), step.sources.get(id(right))
+        behind_left, behind_right = _strong(step, left), _strong(step, right)
         weights = self.is_weight(left), self.is_weight(right)
         if behind_left is None and behind_right is None:
             if all(weights) or (any(weights) and not _may_be_queries(step.name, left, weights)):
@@ -211,8 +206,11 @@ class Recorder:
         held = {id(left): left_operand.held, id(right): right_operand.held}
         node = self._node(step, held=held, sources={})
         node.left, node.right, node.fed = left_operand, right_operand, fed
+        node.weak = any(weights)
         self.started = node
         if attach:
+            if node.weak:
+                self._describe(step)
             self._attach(step, node)
         if fed:
             self.on_start(node)
@@ -263,6 +261,7 @@ class Recorder:
         if node.depth > (LONGEST_OPEN if node.carries else LONGEST):
             self._describe(step)
             return
+        node.weak = all(parent.weak for parent in node.parents)
         node.normaliser = step.kind is Kind.NORMALISER or _divides_by_itself(step)
         node.normalised = node.normaliser or any(parent.normalised for parent in node.parents)
         if step.kind is Kind.PRODUCT and node.normalised:
@@ -381,7 +380,8 @@ class Recorder:
         for index, tensor in enumerate(outputs):
             entry = self.registry.entry(tensor)
             entry.node, entry.index, entry.key = node, index, storage_key(tensor)
-            entry.trail = None
+            if not node.weak or not node.starts:
+                entry.trail = None
             if target is not None and entry.key:
                 self.registry.changes[entry.key] = node
         if self.keep_outputs:
@@ -528,14 +528,21 @@ class _Step:
         step.shapes = shapes
         return step
 
-    def target(self) -> Tensor | None:
-        """Return the tensor that the operation wrote to, where it wrote to one."""
+    def targets(self) -> list[Tensor]:
+        """Return the tensors that the operation writes to."""
         out = self.kwargs.get("out")
-        if isinstance(out, Tensor):
-            return out
-        if changes_in_place(self.name) and self.args and isinstance(self.args[0], Tensor):
-            return self.args[0]
-        return None
+        if out is not None:
+            return list(tensors_in((out,)))
+        if self.name.startswith(_WRITES_LISTS):
+            return list(tensors_in(self.args[:1]))
+        if changes_in_place(self.name) or self.kwargs.get("inplace") is True:
+            return self.tensors[:1]
+        return []
+
+    def target(self) -> Tensor | None:
+        """Return the one tensor that the operation wrote to, where it wrote to one."""
+        targets = self.targets()
+        return targets[0] if len(targets) == 1 else None
 
 
 def _may_be_queries(name: str, left: Tensor, weights: tuple[bool, bool]) -> bool:
@@ -572,6 +579,12 @@ def _both(step: _Step) -> tuple[Tensor, Tensor] | None:
     if len(step.args) == 2 and all(isinstance(arg, Tensor) for arg in step.args):  # noqa: PLR2004
         return step.args[0], step.args[1]
     return None
+
+
+def _strong(step: _Step, tensor: Tensor) -> Output | None:
+    """Return where `tensor` stands in a chain; None for a mere projection by a parameter."""
+    out = step.sources.get(id(tensor))
+    return None if out is None or (out.node.weak and not out.node.normalised) else out
 
 
 def _divides_by_itself(step: _Step) -> bool:

@@ -80,6 +80,12 @@ class Registry:
             holds.add(held)
         return held
 
+    def watch(self, held: Held) -> None:
+        """Copy what `held` keeps before it is changed in place."""
+        key = storage_key(held.raw)
+        if key:
+            self._holds.setdefault(key, weakref.WeakSet()).add(held)
+
     def about_to_change(self, tensor: Tensor) -> None:
         """Copy every kept tensor that shares memory with `tensor`."""
         if not self._holds:

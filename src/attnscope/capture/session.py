@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal
 
@@ -13,14 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.call import Call
+from attnscope.calls.program import RandomState, random_state
 from attnscope.calls.trace import Trace, Unseen
-from attnscope.capture.adapters import ADAPTERS
+from attnscope.capture.adapters import ADAPTERS, REBOUND
 from attnscope.capture.chunked import ChunkedEvidence, is_open
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent
 from attnscope.capture.interceptor import Handler, Interceptor
 from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.keeping import Keep, keep_only
+from attnscope.capture.operands import tensors_in
 from attnscope.capture.place import Place, find_place
 from attnscope.capture.provenance import Chain, Node, ancestors, leads_to, to_chain
 from attnscope.capture.reading.axes import (
@@ -31,9 +32,11 @@ from attnscope.capture.reading.axes import (
     read_some_axes,
 )
 from attnscope.capture.reading.recipe import outermost_softmaxes
+from attnscope.capture.rebinding import rebound
 from attnscope.capture.recorded import Product, RecordedEvidence
 from attnscope.capture.recorder import Found, Outcome, Recorder
 from attnscope.capture.softmaxes import Softmax, Softmaxes
+from attnscope.capture.stance import opened_compiled
 from attnscope.capture.torchnn import OPENED, opened, patched_modules
 from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted
 from attnscope.errors import InputError
@@ -182,18 +185,38 @@ class Session:
 
     def _kernel(self, adapter: Adapter) -> Handler:
         def handle(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+            name = getattr(function, "__name__", type(function).__name__)
+            random = None
+            with self.recorder.barrier(name):
+                device = next((t.device for t in tensors_in(args)), torch.device("cpu"))
+                random = random_state(device) if torch.is_grad_enabled() else None
             output = function(*args, **kwargs)
-            with self.recorder.barrier(function.__name__):
+            with self.recorder.barrier(name):
                 place = find_place(self.root)
                 module = self.name_of(place)
                 if self.options.wants(module):
-                    for kernel in adapter.read(function, args, kwargs, output):
-                        self._fused(kernel, module, place)
+                    self._kernels(adapter.read(function, args, kwargs, output), module, place, random)
             return output
 
         return handle
 
+    def _kernels(
+        self,
+        kernels: tuple[KernelCall, ...],
+        module: str,
+        place: Place,
+        random: RandomState | None,
+    ) -> None:
+        if not kernels:
+            reason = f"a kernel call at {place.source} whose arguments could not be read"
+            self.trace.unseen.append(Unseen(module, reason))
+        for kernel in kernels:
+            drew = random if kernel.dropout else None
+            self._fused(replace(kernel, random=drew), module, place)
+
     def _fused(self, kernel: KernelCall, module: str, place: Place) -> None:
+        for held in kernel.held:
+            self.recorder.registry.watch(held)
         operands = [self.recorder.operand(tensor) for tensor in (kernel.q, kernel.k, kernel.v)]
         output = self.recorder.registry.hold(kernel.output)
         evidence = fused_evidence(kernel, *operands, output, self._watch(kernel.output))
@@ -254,8 +277,9 @@ class Session:
         self.interceptor = Interceptor(self.recorder.run, handlers)
         try:
             with contextlib.ExitStack() as stack:
-                stack.enter_context(_opened_compiled())
+                stack.enter_context(opened_compiled())
                 stack.enter_context(patched_modules())
+                stack.enter_context(rebound(f for a in REBOUND for f in a.functions()))
                 stack.enter_context(self.interceptor)
                 yield self.trace
         finally:
@@ -354,14 +378,3 @@ def _parameter_names(root: nn.Module | None) -> dict[int, str]:
     named = dict(root.named_buffers(remove_duplicate=True))
     named.update(root.named_parameters(remove_duplicate=True))
     return {id(tensor): name for name, tensor in named.items()}
-
-
-@contextlib.contextmanager
-def _opened_compiled() -> Iterator[None]:
-    """Let compiled regions run eagerly, so that their inside can be seen."""
-    if "torch._dynamo" not in sys.modules and "torch.nn.attention.flex_attention" not in sys.modules:
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
-

@@ -114,7 +114,7 @@ LASTING: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     ),
     "profile function": (lambda: sys.setprofile(no_hook), lambda: sys.setprofile(None)),
     "garbage collector": (gc.disable, gc.enable),
-    "torch.nn.functional.softmax": (
+    "module torch.nn.functional.softmax": (
         lambda: setattr(F, "softmax", no_hook),
         lambda saved=F.softmax: setattr(F, "softmax", saved),
     ),

@@ -7,6 +7,7 @@ import random
 import sys
 import threading
 import warnings
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -49,6 +50,11 @@ CLASSES: tuple[type, ...] = (
     torch.nn.attention.SDPBackend,
     *(one for _, one in sorted(vars(nn).items()) if isinstance(one, type)),
 )
+_MISSING = object()
+_TABLES = {name for name in vars(module_code) if name.startswith("_global_")}
+_PASSING = _TABLES | {
+    "__annotations__", "__dict__", "__slotnames__", "__warningregistry__", "__weakref__",
+}  # fmt: skip
 HOOKS = (
     "_forward_hooks _forward_pre_hooks _backward_hooks _backward_pre_hooks _state_dict_hooks "
     "_state_dict_pre_hooks _load_state_dict_pre_hooks _load_state_dict_post_hooks"
@@ -64,8 +70,27 @@ class World:
     def differences(self, other: World) -> list[str]:
         """Return the names of facts that are not the same in both, in order."""
         names = sorted(self.facts.keys() | other.facts.keys())
-        missing = object()
-        return [n for n in names if self.facts.get(n, missing) != other.facts.get(n, missing)]
+        found: list[str] = []
+        for name in names:
+            mine, its = self.facts.get(name, _MISSING), other.facts.get(name, _MISSING)
+            if isinstance(mine, Names) and isinstance(its, Names):
+                found.extend(f"{name}.{inner}" for inner in mine.differences(its))
+            elif mine != its:
+                found.append(name)
+        return found
+
+
+class Names:
+    """What each name of a namespace stands for, compared by identity."""
+
+    def __init__(self, space: Mapping[str, object], skip: Collection[str]) -> None:
+        self.things = {name: thing for name, thing in space.items() if name not in skip}
+
+    def differences(self, other: Names) -> list[str]:
+        """Return the names that stand for other things."""
+        mine, its = self.things, other.things
+        names = mine.keys() | its.keys()
+        return sorted(n for n in names if mine.get(n, _MISSING) is not its.get(n, _MISSING))
 
 
 def world_now(model: object = None) -> World:
@@ -159,24 +184,19 @@ def _code() -> dict[str, Any]:
 
     A submodule of `torch` that somebody imports late becomes a name there, which changes nothing.
     """
-    facts: dict[str, Any] = {}
-    for space in NAMESPACES:
-        for name, value in vars(space).items():
-            if space is torch and isinstance(value, ModuleType):
-                continue
-            if not name.startswith("_global_") and name != "__warningregistry__":
-                facts[f"{space.__name__}.{name}"] = Same(value)
-    for one in CLASSES:
-        for name, value in vars(one).items():
-            if name not in ("__annotations__", "__weakref__", "__dict__"):
-                facts[f"class {one.__qualname__}.{name}"] = Same(value)
-    for name, value in vars(module_code).items():
-        if name.startswith("_global_"):
-            facts[f"hooks of all modules {name}"] = _hooks(value) if isinstance(value, dict) else value
+    facts: dict[str, Any] = {
+        f"module {space.__name__}": Names(vars(space), _PASSING) for space in NAMESPACES
+    }
+    facts |= {f"class {one.__qualname__}": Names(vars(one), _PASSING) for one in CLASSES}
+    late = {name for name, value in vars(torch).items() if isinstance(value, ModuleType)}
+    facts["module torch"] = Names(vars(torch), late | _PASSING)
+    for name in _TABLES:
+        value = getattr(module_code, name)
+        facts[f"hooks of all modules {name}"] = _hooks(value) if isinstance(value, dict) else value
     library = sys.modules.get("transformers.modeling_utils")
     if library is not None:
         table = library.ALL_ATTENTION_FUNCTIONS
-        facts["attention table"] = {key: Same(table[key]) for key in table}
+        facts["attention table"] = Names({key: table[key] for key in table}, ())
     return facts
 
 

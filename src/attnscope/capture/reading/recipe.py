@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnscope.calls.held import Held
+from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
 from attnscope.capture.functions import Kind, kind_of
@@ -124,7 +124,7 @@ def _columns_before(axes: AxesReading, output: Output) -> int:
 def read_recipe(evidence: RecordedEvidence) -> Reading:
     """Read how scores came from q·k and weights from scores."""
     stages = evidence.stages
-    if evidence.products[0].output.raw.is_meta:
+    if not has_values(evidence.products[0].output.raw):
         return _finished(evidence, Reading(_unread(evidence), stages.scores, stages.weights))
     with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
         best = None

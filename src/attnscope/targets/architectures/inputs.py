@@ -15,6 +15,7 @@ _USUAL = frozenset(
         "input_ids",
         "pixel_values",
         "image_grid_thw",
+        "image_grid_hw",
         "input_features",
         "input_features_mask",
         "feature_attention_mask",
@@ -35,6 +36,24 @@ _USUAL = frozenset(
 )
 
 
+# What makes sense only beside the argument it is listed under.
+COMPANIONS: dict[str, tuple[str, ...]] = {
+    "input_features": ("input_features_mask", "feature_attention_mask"),
+    "input_values": (),
+    "pixel_values": (
+        "pixel_attention_mask",
+        "image_grid_thw",
+        "image_grid_hw",
+        "image_sizes",
+        "image_position_ids",
+        "aspect_ratio_ids",
+        "aspect_ratio_mask",
+        "spatial_shapes",
+        "target_sizes",
+    ),
+}
+_IMAGE_PARTS = ("vision", "visual", "image", "vlm", "vq", "backbone")
+_AUDIO_PARTS = ("audio", "speech", "encoder_config", "codec")
 _AUDIO = frozenset({"input_features", "input_features_mask", "feature_attention_mask"})
 
 
@@ -55,17 +74,22 @@ def wanted(plan: Plan) -> list[str]:
         chosen |= {"actions", "rewards", "returns_to_go", "timesteps"}
     if plan.look("image_grid_pinpoints") and "image_sizes" in parameters:
         chosen.add("image_sizes")
-    if not _has_part(plan, "audio") and not mains & _AUDIO | plan.required() & _AUDIO:
-        if "input_ids" in parameters:
-            chosen -= _AUDIO - plan.given
-    if not (_has_part(plan, "vision") or _has_part(plan, "image") or _has_part(plan, "vlm")) and "pixel_values" not in mains | plan.required():
-        chosen -= {"pixel_values", "image_sizes"} - plan.given
-    return [name for name in parameters if name in chosen - plan.dropped and name in MAKERS]
+    needed = mains | plan.required() | plan.given
+    if "input_ids" in parameters:
+        if not _has_part(plan, _AUDIO_PARTS):
+            chosen -= _AUDIO - needed
+        if not _has_part(plan, _IMAGE_PARTS):
+            chosen -= {"pixel_values", "image_sizes"} - needed
+    chosen -= plan.dropped
+    for leader, companions in COMPANIONS.items():
+        if leader in parameters and leader not in chosen:
+            chosen -= set(companions) - plan.required()
+    return [name for name in parameters if name in chosen and name in MAKERS]
 
 
-def _has_part(plan: Plan, part: str) -> bool:
+def _has_part(plan: Plan, words: tuple[str, ...]) -> bool:
     return any(
-        part in name and value is not None
+        any(word in name for word in words) and value is not None
         for config in walk(plan.config)
         for name, value in vars(config).items()
         if name.endswith(("config", "encoder"))

@@ -37,6 +37,7 @@ class Plan:
     mels: int = 0
     width: int = 0
     unit_boxes: bool = False
+    tile_mask: bool = False
     samples: int = 3840
     side: tuple[int, int] | None = None
     channels: int | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 
-from attnscope.targets.architectures.inputs import MAKERS, wanted
+from attnscope.targets.architectures.inputs import COMPANIONS, MAKERS, wanted
 from attnscope.targets.architectures.plan import (
     FEATURE_FORMS,
     IDS_FORMS,
@@ -18,11 +18,11 @@ from attnscope.targets.architectures.text_inputs import PLACEHOLDERS, codebooks
 _FEATURES = re.compile(
     r"(?P<kind>\w+) features and .*tokens do not match.*?tokens: (\d+).*?features:? (?P<count>\d+)", re.S
 )
+_VECTORS = re.compile(r"Got (?P<count>\d+) (?P<kind>feature) vectors for \d+ placeholder tokens")
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 _LENGTH = re.compile(r"mel input features to be of length (\d+)")
 _TILES = re.compile(r"to sum exactly to (\d+) .*split_sizes=\[(\d+), \2\]")
 _PRODUCT = re.compile(r"cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)")
-_MODALITIES = frozenset({"pixel_values", "input_features", "input_values", "pixel_values_videos"})
 _ABSENT = re.compile(r"None|must|missing")
 _SIZE = re.compile(r"doesn't match model \((\d+)\*(\d+)\)")
 
@@ -30,7 +30,7 @@ _SIZE = re.compile(r"doesn't match model \((\d+)\*(\d+)\)")
 def repair(plan: Plan, error: Exception) -> bool:
     """Change `plan` after `error`; return whether there is something left to try."""
     text = str(error)
-    if match := _FEATURES.search(text):
+    if match := _FEATURES.search(text) or _VECTORS.search(text):
         kind, count = match["kind"].lower(), int(match["count"])
         kind = kind if kind in PLACEHOLDERS else "image"
         if plan.placeholders.get(kind) == count:  # it counted numbers, not vectors
@@ -109,11 +109,12 @@ def _next_form(plan: Plan) -> bool:
     if "attention_mask" in parameters and "attention_mask" not in plan.dropped:
         plan.dropped.add("attention_mask")
         return True
-    optional = (given & _MODALITIES) - plan.required()
-    if "input_ids" in given and optional:
-        plan.dropped |= optional
-        plan.dropped.discard("attention_mask")
-        return True
+    for optional in COMPANIONS:
+        if "input_ids" in given and optional in given - plan.required():
+            plan.dropped.add(optional)
+            plan.dropped.discard("attention_mask")
+            plan.image_form = image_forms(plan)[0]
+            return True
     return False
 
 
@@ -123,7 +124,7 @@ def image_forms(plan: Plan) -> tuple[str, ...]:
         return ("rows",)
     if "aspect_ratio_ids" in plan.parameters():
         return ("tiles",)
-    if {"image_grid_thw", "grid_thw"} & set(plan.parameters()):
+    if {"image_grid_thw", "grid_thw", "image_grid_hw"} & set(plan.parameters()):
         return (
             "patches",
             "flat patches",

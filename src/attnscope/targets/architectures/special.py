@@ -27,7 +27,10 @@ NOTHING = Special("nothing special")
 
 _SERIES = {"prediction_length": 5, "context_length": 14, "num_time_features": 2}
 _SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
-_THIN = {"image_size": 64, "width_coefficient": 0.5, "depth_coefficient": 0.5}
+_TWO_VOICES = {"frames": 12, "feature_form": "time first", "wave_form": "one channel"}
+_FRAME_MASK = frozenset({"input_features_mask"})
+_PYRAMID = [[16, 16], [8, 8], [4, 4]]
+_THIN = {"image_size": 64, "hidden_dim": 640, "width_coefficient": 0.5, "depth_coefficient": 0.5}
 _CONVOLUTIONS = "purely convolutional, and its channels are written down block by block"
 
 SPECIAL: dict[str, Special] = {
@@ -66,7 +69,10 @@ SPECIAL: dict[str, Special] = {
     "bridgetower_text_model": Special("both towers are equally wide", {"hidden_size": 128}),
     "chameleon": Special(
         "images become tokens of the vocabulary",
-        {"vocabulary_map": {"<image>": 100, **{f"IMGIMG{chr(65 + i)}Z": 101 + i for i in range(8)}}},
+        {
+            "vocabulary_map": {"<image>": 100, **{f"IMGIMG{chr(65 + i)}Z": 101 + i for i in range(8)}},
+            "vq_config.num_embeddings": 8,
+        },
     ),
     "clvp_encoder": Special("rotates at least 32 features", {"hidden_size": 128}),
     "clvp_decoder": Special("as wide as the encoder", {"hidden_size": 128}),
@@ -101,14 +107,23 @@ SPECIAL: dict[str, Special] = {
     "gpt_neo": Special("names kinds and repeats", {"attention_types": [[["global", "local"], 1]]}),
     "lw_detr_vit": Special("windows tile the image", {"num_windows": 4}),
     "neomme": Special("rotates pairs of pairs", {"head_dim": 16}),
-    "seggpt": Special("merges early layers", {"num_hidden_layers": 4, "merge_index": 1, "intermediate_hidden_state_indices": [2, 3]}),
+    "seggpt": Special(
+        "sees the prompt above the image",
+        {
+            "image_size": [64, 32],
+            "num_hidden_layers": 4,
+            "merge_index": 1,
+            "intermediate_hidden_state_indices": [2, 3],
+        },
+        {"side": (32, 32)},
+    ),
     "pix2struct_vision_model": Special("takes patches as they are", {"patch_embed_hidden_size": 192}),
     "kosmos_2_5_vision_model": Special("takes patches as they are", {"patch_embed_hidden_size": 192}),
     "pp_lcnet": Special(_CONVOLUTIONS, keep=True),
     "pp_lcnet_v3": Special(_CONVOLUTIONS, keep=True),
     "pp_lcnet_v4": Special(_CONVOLUTIONS, keep=True),
     "univnet": Special(_CONVOLUTIONS, keep=True),
-    "textnet": Special(_CONVOLUTIONS, keep=True),
+    "textnet": Special("its stem feeds the first stage", {"stem_out_channels": 8}),
     "zamba": Special(
         "hybrid layers share weights, so there are two",
         {"num_hidden_layers": 4, "layer_types": ["linear_attention", "hybrid"] * 2},
@@ -119,12 +134,14 @@ SPECIAL: dict[str, Special] = {
         "details are scaled up from patches of 16",
         {"fusion_hidden_sizes": [32, 16, 8, 4], "backbone_config.patch_size": 16},
     ),
-    "superpoint": Special("a cell has 64 pixels and a dustbin", {"keypoint_decoder_dim": 65}),
+    "superpoint": Special(
+        "a cell has 64 pixels and a dustbin", {"keypoint_decoder_dim": 65, "max_keypoints": 16}
+    ),
     "apertus1p5": Special(
         "image and audio codes are ranges of the vocabulary",
         {"text_config.vocab_size": 256, "image_token_offset": 128, "audio_token_offset": 192},
     ),
-    "depth_pro": Special("cuts images into crops", {"patch_size": 32}, {"side": (128, 128)}),
+    "depth_pro": Special("cuts images into crops", {"patch_size": 32, "intermediate_hook_ids": [1, 0]}, {"side": (128, 128)}),
     "efficientloftr": Special("is as wide as its last stage", {"out_features": [8, 8, 16, 32]}),
     "falcon_h1": Special("the state-space width is given", {"mamba_d_ssm": 64}),
     "fun_asr_nano": Special(
@@ -137,7 +154,7 @@ SPECIAL: dict[str, Special] = {
         "stages double",
         {"embed_dim_per_stage": [32, 64, 128, 256], "num_attention_heads_per_stage": [1, 2, 4, 8]},
     ),
-    "sam2_vision_model": Special("reads the stages", {"backbone_channel_list": [256, 128, 64, 32]}),
+    "sam2_vision_model": Special("reads the stages", {"backbone_channel_list": [256, 128, 64, 32], "backbone_feature_sizes": _PYRAMID}),
     "cohere_compass_text": Special(
         "rotary sections by layer kind",
         {"rope_parameters": {"full_attention": _SECTIONS, "sliding_attention": _SECTIONS}},
@@ -145,15 +162,19 @@ SPECIAL: dict[str, Special] = {
     "paddleocr_vl_text": Special("rotary sections", {"rope_parameters": _SECTIONS}),
     "deepseek_ocr2_sam_vision_model": Special("feeds an encoder", {"downsample_channels": [16, 32]}),
     "unlimited_ocr_sam_vision_model": Special("feeds an encoder", {"downsample_channels": [16, 32]}),
-    "granite_speech": Special("windows shrink", {"downsample_rate": 2}),
-    "granite_speech_plus": Special("windows shrink", {"downsample_rate": 2}),
+    "granite_speech": Special(
+        "windows shrink; its mask is by window", {"downsample_rate": 2}, skip=_FRAME_MASK
+    ),
+    "granite_speech_plus": Special(
+        "windows shrink; its mask is by window", {"downsample_rate": 2}, skip=_FRAME_MASK
+    ),
     "muse_glimmer": Special("merges patches into channels", {"out_hidden_size": 128}),
     "muse_spark": Special("merges patches into channels", {"out_hidden_size": 128}),
     "neucodec": Special(
-        "joins two encoders", {"quantization_dim": 64}, {"frames": 12, "feature_form": "time first"}
+        "joins two encoders", {"quantization_dim": 64}, _TWO_VOICES
     ),
     "xcodec2": Special(
-        "joins two encoders", {"quantization_dim": 64}, {"frames": 12, "feature_form": "time first"}
+        "joins two encoders", {"quantization_dim": 64}, _TWO_VOICES
     ),
     "blt": Special("its cache asks for a number of layers", {"num_hidden_layers": 2}),
     "clap_audio_model": Special("four stages double the width", {"hidden_size": 256}),
@@ -187,9 +208,28 @@ SPECIAL: dict[str, Special] = {
     "qwen3_omni_moe_thinker": Special("reads a field it lacks", {"vision_start_token_id": 90}),
     "speech-encoder-decoder": Special("reads waves", skip=frozenset({"input_features"})),
     "step3p5": Special("its window has no default", {"sliding_window": 4}),
-    "tvp": Special("prompts frame the image", {"max_img_size": 64}, {"image_form": "frames"}),
+    "tvp": Special("prompts frame the image", {"max_img_size": 64, "visual_prompt_size": 8}, {"image_form": "frames"}),
     "udop": Special("boxes are fractions", plan={"unit_boxes": True}),
     "voxtral_realtime": Special("text and audio run side by side", plan={"length": 8}),
     "xclip_vision_model": Special("frames are rows of the batch", plan={"batch": 8}),
     "zoedepth": Special("its bottleneck is as wide", {"bottleneck_features": 32}),
+    "align": Special("as wide as its images", {"projection_dim": 160}),
+    "granite_speech5_ctc": Special("stacks frames", plan={"mels": 320}),
+    "granite_speech5_encoder": Special("stacks frames", plan={"mels": 320}),
+    "pi0": Special("masks cameras", plan={"image_form": "frames", "tile_mask": True}),
+    "granite_docling": Special("masks tiles", plan={"tile_mask": True}),
+    "sam3_tracker": Special("its maps have fixed sizes", {"vision_config.backbone_feature_sizes": _PYRAMID}),
+    "xlstm": Special("its state is for one step", plan={"given": {"use_cache"}}),
+    "pp_doclayout_v3": Special("masks are as wide", {"mask_feature_channels": [32, 32]}),
+    "qwen3_asr": Special("reads windows of 100 frames", plan={"frames": 100}),
+    "qwen3_asr_encoder": Special("reads windows of 100 frames", plan={"frames": 100}),
+    "mllama_vision_model": Special("joins six layers", {"vision_output_dim": 192}),
+    "flava": Special("its heads need a second image", prefer="FlavaModel"),
+    "qwen2_audio": Special("one token stands for a recording", plan={"placeholders": {"audio": 2}}),
+    "superglue": Special("matches in a few rounds", {"sinkhorn_iterations": 5}),
+    "reformer": Special(
+        "cuts the text into chunks", {"axial_pos_shape": [3, 4]}, {"length": 12}
+    ),
+    "sam2": Special("views maps as if one image came", plan={"batch": 1}),
+    "omdet-turbo": Special("reads the stages", {"vision_features_channels": [64, 128, 256]}),
 }

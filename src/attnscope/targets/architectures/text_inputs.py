@@ -150,6 +150,34 @@ def task_inputs(plan: Plan) -> torch.Tensor:
     return torch.randint(3, 49, (plan.batch, int(plan.look("task_seq_len", default=8))))
 
 
+def classes_input_ids(plan: Plan) -> torch.Tensor:
+    """Return the names of three classes (classes, length): two for one image, one for the next."""
+    import torch
+
+    return torch.randint(3, vocabulary(plan), (3, 5))
+
+
+def classes_structure(_plan: Plan) -> torch.Tensor:
+    """Return the number of classes of each image."""
+    import torch
+
+    return torch.tensor([2, 1])
+
+
+def classes_attention_mask(plan: Plan) -> torch.Tensor:
+    """Return 1 for every token of the class names."""
+    import torch
+
+    return torch.ones_like(classes_input_ids(plan))
+
+
+def tasks_attention_mask(plan: Plan) -> torch.Tensor:
+    """Return 1 for every token of the task."""
+    import torch
+
+    return torch.ones_like(decoder_input_ids(plan))
+
+
 def use_cache(_plan: Plan) -> bool:
     """Return False: keys and values of this run alone."""
     return False
@@ -165,6 +193,11 @@ MAKERS: dict[str, Callable[[Plan], Any]] = {
     "image_embeds_position_mask": image_embeds_position_mask,
     "task_inputs": task_inputs,
     "use_cache": use_cache,
+    "classes_input_ids": classes_input_ids,
+    "classes_attention_mask": classes_attention_mask,
+    "classes_structure": classes_structure,
+    "tasks_input_ids": decoder_input_ids,
+    "tasks_attention_mask": tasks_attention_mask,
     "qformer_input_ids": decoder_input_ids,
     "context_input_ids": input_ids,
     "mm_token_type_ids": mm_token_type_ids,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 VISION = ("vision_config", "backbone_config", "encoder", "image_encoder", "visual_config")
 GRID = ((1, 4, 8), (1, 4, 8))
-ROWS = (2, 6)
+ROWS = (6, 12)
 VIDEO_GRID = ((2, 4, 4), (2, 4, 4))
 
 
@@ -54,7 +54,7 @@ def _patches(plan: Plan, grid: tuple[tuple[int, int, int], ...]) -> torch.Tensor
     if plan.image_form == "batched square patches":
         return torch.randn(1, count, channels, side, side)
     if plan.image_form == "pixel patches":
-        return torch.randn(count, side * side, channels)
+        return torch.randn(count, 4 * side * side, channels)
     if plan.image_form == "flat patches":
         return torch.randn(count, channels * side * side)
     return torch.randn(count, channels * span * side * side)
@@ -109,6 +109,13 @@ def grid_thw(_plan: Plan) -> torch.Tensor:
     return torch.tensor(GRID)
 
 
+def image_grid_hw(_plan: Plan) -> torch.Tensor:
+    """Return one row (rows, columns), in patches, for each image."""
+    import torch
+
+    return torch.tensor([grid[1:] for grid in GRID])
+
+
 def video_grid_thw(_plan: Plan) -> torch.Tensor:
     """Return one row (frames, rows, columns), in patches, for each video."""
     import torch
@@ -143,6 +150,8 @@ def pixel_attention_mask(plan: Plan) -> torch.Tensor:
     import torch
 
     pixels = pixel_values(plan)
+    if plan.tile_mask:
+        return torch.ones(plan.batch, pixels.shape[1] if pixels.ndim == 5 else 1, dtype=torch.bool)
     if plan.image_form == "rows":
         return torch.ones(pixels.shape[:2], dtype=torch.long)
     if plan.image_form == "image":
@@ -233,6 +242,7 @@ MAKERS: dict[str, Callable[[Plan], Any]] = {
     "pixel_values_videos": pixel_values_videos,
     "image_grid_thw": grid_thw,
     "grid_thw": grid_thw,
+    "image_grid_hw": image_grid_hw,
     "video_grid_thw": video_grid_thw,
     "image_sizes": image_sizes,
     "spatial_shapes": spatial_shapes,

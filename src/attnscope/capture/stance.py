@@ -1,0 +1,49 @@
+"""Lets compiled regions run eagerly while anything is recorded, so that their inside can be seen."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+
+import torch
+
+
+class _Stance:
+    """The compiler's stance is one for the whole process: the first user sets it, the last restores."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._stack = contextlib.ExitStack()
+
+    def enter(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users == 1 and _may_compile():
+                self._stack.enter_context(torch.compiler.set_stance("force_eager"))
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._stack.close()
+
+
+_stance = _Stance()
+
+
+@contextlib.contextmanager
+def opened_compiled() -> Iterator[None]:
+    """Run compiled code eagerly; recordings may nest and overlap between threads."""
+    _stance.enter()
+    try:
+        yield
+    finally:
+        _stance.leave()
+
+
+def _may_compile() -> bool:
+    """Return whether something may be compiled: nothing was, where the compiler is not loaded."""
+    return bool({"torch._dynamo", "torch.nn.attention.flex_attention"} & set(sys.modules))
