@@ -18,12 +18,17 @@ from . import (
     sinks,
     spatial,
     streams,
+    wild_models,
+    wild_products,
+    wild_scores,
+    wild_sparse,
+    wild_unlaid,
     windows,
 )
 from .lookalikes import LOOKALIKES
 from .truth import LookAlike, Style, Truth
 
-__all__ = ["LOOKALIKES", "STYLES", "LookAlike", "Style", "Truth"]
+__all__ = ["LOOKALIKES", "STYLES", "WILD", "WILD_LOOKALIKES", "LookAlike", "Style", "Truth"]
 
 STYLES: tuple[Style, ...] = (
     *plain.STYLES,
@@ -43,3 +48,13 @@ STYLES: tuple[Style, ...] = (
     *sinks.STYLES,
     *online.STYLES,
 )
+
+WILD: tuple[Style, ...] = (
+    *wild_products.STYLES,
+    *wild_scores.STYLES,
+    *wild_models.STYLES,
+    *wild_sparse.STYLES,
+)
+"""Further styles, as unlike the first ones as could be thought of."""
+
+WILD_LOOKALIKES: tuple[LookAlike, ...] = wild_unlaid.LOOKALIKES

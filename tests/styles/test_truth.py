@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from . import LOOKALIKES, STYLES
+from . import LOOKALIKES, STYLES, WILD, WILD_LOOKALIKES
 from .truth import LookAlike, Style, Truth, raw_scores, widen
 
 EXPECTED = {
@@ -21,6 +21,7 @@ EXPECTED = {
     "pooling",
     "classifier",
     "loss",
+    "named",
 }
 MASKS = {
     "none",
@@ -44,8 +45,10 @@ NORMALISERS = {
     "unknown",
 }
 
-every_style = pytest.mark.parametrize("style", STYLES, ids=lambda style: style.name)
-every_lookalike = pytest.mark.parametrize("alike", LOOKALIKES, ids=lambda alike: alike.name)
+ALL = (*STYLES, *WILD)
+ALL_ALIKE = (*LOOKALIKES, *WILD_LOOKALIKES)
+every_style = pytest.mark.parametrize("style", ALL, ids=lambda style: style.name)
+every_lookalike = pytest.mark.parametrize("alike", ALL_ALIKE, ids=lambda alike: alike.name)
 
 
 def run(module: nn.Module, inputs: Any) -> Any:
@@ -88,12 +91,12 @@ def wide(style: Style, v: torch.Tensor) -> torch.Tensor:
 
 
 def with_truth(*, output: bool = False) -> pytest.MarkDecorator:
-    styles = [s for s in STYLES if s.truth and (s.output or not output)]
+    styles = [s for s in ALL if s.truth and (s.output or not output)]
     return pytest.mark.parametrize("style", styles, ids=lambda style: style.name)
 
 
 def test_corpus_is_large_and_names_are_unique() -> None:
-    names = [style.name for style in STYLES] + [alike.name for alike in LOOKALIKES]
+    names = [style.name for style in ALL] + [alike.name for alike in ALL_ALIKE]
     assert len(names) == len(set(names))
     assert len(STYLES) >= 75
     assert len(LOOKALIKES) >= 15

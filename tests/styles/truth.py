@@ -122,7 +122,8 @@ class Style:
 class LookAlike:
     """Code that resembles attention and is none.
 
-    ``expect``: "nothing", or the kind of region that a careful tool may name instead.
+    ``expect``: "nothing", or the kind of region that a careful tool names instead; "named": it is
+    a kind of attention, so it has to be a call or named in some way, but not to pass unseen.
     """
 
     name: str

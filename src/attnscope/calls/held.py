@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 
 import torch
 from torch import Tensor
@@ -17,11 +18,12 @@ class Held:
     see (after the recording, or from outside PyTorch) is noticed by the tensor's version counter.
     """
 
-    __slots__ = ("__weakref__", "_tensor", "_version")
+    __slots__ = ("__weakref__", "_identity", "_tensor", "_version")
 
     def __init__(self, tensor: Tensor) -> None:
-        """Keep `tensor` by reference."""
-        self._tensor = tensor
+        """Keep the memory of `tensor`, not its autograd graph."""
+        self._identity = weakref.ref(tensor)
+        self._tensor = tensor.detach()
         self._version = version(tensor)
 
     @property
@@ -34,7 +36,7 @@ class Held:
                 "attnscope's sight or after the recording ended",
                 todo="read the values, or trace.save(path), before the model runs on",
             )
-        return self._tensor.detach()
+        return self._tensor
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,16 +45,16 @@ class Held:
 
     @property
     def raw(self) -> Tensor:
-        """The very tensor object, unchecked."""
+        """The tensor, unchecked."""
         return self._tensor
 
     def is_of(self, tensor: Tensor) -> bool:
         """Return whether this keeps `tensor`, unchanged since."""
-        return self._tensor is tensor and version(tensor) == self._version
+        return self._identity() is tensor and version(tensor) == self._version
 
     def freeze(self) -> None:
         """Take a copy with the same strides, since the original is about to change."""
-        source = self._tensor.detach()
+        source = self._tensor
         copy = source.clone()
         if copy.stride() != source.stride() and source.layout == torch.strided:
             copy = _strided_copy(source)

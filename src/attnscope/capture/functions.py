@@ -62,7 +62,7 @@ _SKIPPED = frozenset(
     "is_floating_point is_complex is_signed is_nonzero is_inference is_same_size is_tensor "
     "shape dtype device layout requires_grad grad grad_fn is_leaf is_cuda is_cpu is_meta is_sparse "
     "is_nested is_quantized is_mps is_xpu is_mkldnn names nbytes itemsize retains_grad output_nr "
-    "_version _base _backward_hooks name item tolist "
+    "_version _base _backward_hooks name item tolist backward "
     "__len__ __bool__ __int__ __float__ __index__ __repr__ __str__ __format__ __hash__ __contains__ "
     "__dlpack_device__ __deepcopy__ __reduce_ex__ get_device has_names "
     "register_hook retain_grad equal allclose promote_types can_cast result_type "

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnscope.calls.arrangement import Arrangement, from_names
 from attnscope.calls.evidence import Evidence, Sizes
 from attnscope.calls.held import Held, has_values
+from attnscope.calls.mask import Mask
 from attnscope.calls.program import drawing_from
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
@@ -48,16 +49,29 @@ class FusedEvidence(Evidence):
     @cached_property
     def arrangements(self) -> dict[str, Arrangement]:
         """How each tensor becomes canonical; repeated kv heads are found by their trails."""
+        own = self.axes
         plain = {
-            name: from_names(operand.held.shape, self.axes)
-            for name, operand in (("q", self.q), ("k", self.k), ("v", self.v))
+            "q": from_names(self.q.held.shape, self._unfolded(own)),
+            "k": from_names(self.k.held.shape, own),
+            "v": from_names(self.v.held.shape, own),
         }
         copies = {name: _copies(operand, self.axes) for name, operand in (("k", self.k), ("v", self.v))}
         if copies["k"] and copies["k"] == copies["v"]:
             for name in ("k", "v"):
                 plain[name] = _without_copies(plain[name], self.axes, copies[name])
-        plain["context"] = from_names(self.output.shape, self.kernel.output_axes or self.axes)
+        output_axes = self._unfolded(self.kernel.output_axes or own)
+        plain["context"] = from_names(self.output.shape, output_axes)
         return plain
+
+    @cached_property
+    def folded(self) -> bool:
+        """Whether the heads of one kv head stand where the queries would (one query at a time)."""
+        return _are_features(self.q, self.axes) and not _are_features(self.k, self.axes)
+
+    def _unfolded(self, axes: Axes) -> Axes:
+        if not self.folded:
+            return axes
+        return tuple("heads" if name == "tokens" else name for name in axes)
 
     @cached_property
     def sizes(self) -> Sizes:
@@ -80,6 +94,8 @@ class FusedEvidence(Evidence):
         sizes = self.sizes
         group = max(sizes.heads // max(sizes.kv_heads, 1), 1)
         recipe = replace(self.kernel.read_recipe(), group=group)
+        if self.folded:
+            recipe = self._with_heads(recipe)
         if recipe.expansion == "none" and sizes.kv_heads != sizes.heads:
             copied = _copies(self.k, self.axes)
             recipe = replace(recipe, expansion="expand" if copied else "broadcast")
@@ -88,6 +104,21 @@ class FusedEvidence(Evidence):
             for operand in (self.q, self.k):
                 scale = scale * scale_of(operand.trail)
         return replace(recipe, scale=scale)
+
+    def _with_heads(self, recipe: Recipe) -> Recipe:
+        """Give mask and bias (batch, kv_heads, group, keys) the heads' own axis."""
+        sizes = self.sizes
+
+        def spread(tensor: Tensor) -> Tensor:
+            shape = (tensor.shape[0], sizes.kv_heads, sizes.heads // sizes.kv_heads, tensor.shape[-1])
+            if tensor.shape[1:3] == (1, 1):
+                return tensor
+            return tensor.expand(shape).reshape(shape[0], sizes.heads, 1, shape[-1])
+
+        mask, bias = recipe.mask, recipe.bias
+        if mask.tensor is not None and mask.tensor.shape[1:3] != (1, 1):
+            mask = Mask.from_tensor(spread(mask.tensor))
+        return replace(recipe, mask=mask, bias=spread(bias) if bias is not None else None)
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -239,6 +270,17 @@ def _heads_axis(layout: Layout | None, axes: Axes) -> tuple[int, ...]:
         return ()
     atoms = layout.axes[axes.index("heads")]
     return tuple(-atom.size if atom.repeated else atom.size for atom in atoms)
+
+
+def _are_features(operand: Operand, axes: Axes) -> bool:
+    """Return whether the axis of the tokens was cut off the features of a projection."""
+    trail = operand.trail
+    if trail is None or trail.shape != operand.held.shape or "tokens" not in axes:
+        return False
+    trails = Trails()
+    layout = trails.layout(trail)
+    atoms = layout.axes[axes.index("tokens")] if layout is not None else ()
+    return bool(atoms) and all(trails.is_feature(atom.origin, atom.axis) for atom in atoms)
 
 
 def _copies(operand: Operand, axes: Axes) -> tuple[int, ...]:

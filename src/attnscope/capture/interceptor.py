@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from attnscope.capture.functions import Kind, kind_of
 
 Handler = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+
+
+_here = threading.local()
+
+
+def recording_here() -> tuple[Interceptor, ...]:
+    """Return the interceptors of this thread's recordings that are off the stack, outermost first."""
+    active = set(map(id, _get_current_function_mode_stack()))
+    return tuple(i for i in getattr(_here, "interceptors", ()) if id(i) not in active)
+
+
+@contextlib.contextmanager
+def recording(interceptor: Interceptor) -> Iterator[None]:
+    """Let `interceptor` see this thread's functions."""
+    before = getattr(_here, "interceptors", ())
+    _here.interceptors = (*before, interceptor)
+    try:
+        with interceptor:
+            yield
+    finally:
+        _here.interceptors = before
 
 
 class Interceptor(TorchFunctionMode):

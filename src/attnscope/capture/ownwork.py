@@ -43,8 +43,11 @@ class OwnWork:
     ) -> bool:
         """Step back in; True where an error was swallowed."""
         del kind, traceback
-        if isinstance(error, Exception):
-            self._on_fault(error)
-        self._inside.close()
-        torch._C._set_grad_enabled(self._grad)  # noqa: SLF001
+        try:
+            if isinstance(error, Exception):
+                with contextlib.suppress(Exception):
+                    self._on_fault(error)
+        finally:
+            self._inside.close()
+            torch._C._set_grad_enabled(self._grad)  # noqa: SLF001
         return isinstance(error, Exception)

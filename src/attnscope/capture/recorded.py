@@ -121,6 +121,10 @@ class RecordedEvidence(Evidence):
         output = self.reading.scores if name == "scores" else self.reading.weights
         kept = output.node.outputs
         arrangement = self.axes.arrange(output.node, output.index)
+        sizes = self.sizes
+        if 0 in self.start.shapes[0]:  # nothing in it, whatever its axes are
+            shape = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
+            return self.q_operand.held.tensor.new_empty(shape)
         if arrangement is None:
             raise _unnamed(name, output.node.shapes[output.index])
         position = self.chain.position(output.node, output.index)

@@ -78,9 +78,10 @@ class Recorder:
             self._prepare(step)
         step.output = function(*args, **kwargs)
         output = step.output
-        with self.barrier(name):
-            self._note(step)
-            self._follow_softmaxes(step)
+        if step.plain:
+            with self.barrier(name):
+                self._note(step)
+                self._follow_softmaxes(step)
         return output
 
     def barrier(self, name: str) -> OwnWork:
@@ -89,6 +90,9 @@ class Recorder:
 
     def _prepare(self, step: _Step) -> None:
         """Save what the operation is about to change: random state, tensors written in place."""
+        step.plain = all(_is_plain(tensor) for tensor in step.tensors)
+        if not step.plain:
+            return
         step.sources = self._outputs_behind(step.tensors)
         if step.sources and step.kind is Kind.RANDOM:
             step.random = random_state(step.tensors[0].device)
@@ -200,20 +204,20 @@ class Recorder:
         fed: tuple[Node, ...],
         *,
         attach: bool = True,
-    ) -> None:
+    ) -> Node:
         left_operand = self.operand(left, weight=weights[0])
         right_operand = self.operand(right, weight=weights[1])
         held = {id(left): left_operand.held, id(right): right_operand.held}
         node = self._node(step, held=held, sources={})
         node.left, node.right, node.fed = left_operand, right_operand, fed
         node.weak = any(weights)
-        self.started = node
         if attach:
             if node.weak:
                 self._describe(step)
             self._attach(step, node)
         if fed:
             self.on_start(node)
+        return node
 
     def operand(self, tensor: Tensor, *, weight: bool = False) -> Operand:
         """Keep `tensor` as q, k or v of something."""
@@ -239,8 +243,7 @@ class Recorder:
         product = entry.product
         entry.product = None
         left, right = product.args
-        self._start(product, left, right, (False, False), (), attach=False)
-        first = self.started
+        first = self._start(product, left, right, (False, False), (), attach=False)
         node = self._node(step, held={}, sources={id(step.tensors[0]): Output(first, 0)})
         node.left, node.right = first.left, first.right
         first.left = first.right = None
@@ -499,6 +502,7 @@ class _Step:
         "kwargs",
         "name",
         "output",
+        "plain",
         "random",
         "shapes",
         "sources",
@@ -518,6 +522,7 @@ class _Step:
         self.args, self.kwargs, self.tensors = args, kwargs, tensors
         self.sources: dict[int, Output] = {}
         self.output: Any = None
+        self.plain = False  # nested and sparse tensors have no axes to follow
         self.random: RandomState | None = None
         self.kept: Held | None = None
         self.shapes: list[tuple[int, ...]] = []
@@ -575,6 +580,10 @@ def _continued(step: _Step, parents: dict[int, Trail | Unfollowed]) -> Trail:
     )
 
 
+def _is_plain(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested
+
+
 def _both(step: _Step) -> tuple[Tensor, Tensor] | None:
     if len(step.args) == 2 and all(isinstance(arg, Tensor) for arg in step.args):  # noqa: PLR2004
         return step.args[0], step.args[1]
@@ -607,11 +616,11 @@ def _divides_sums(step: _Step) -> bool:
     return step.kind is Kind.PRODUCT and divisor.node.name in {"reciprocal", "rdiv", "div", "pow"}
 
 
-def _flat(output: Any) -> list[Tensor]:  # noqa: ANN401
+def _flat(output: Any) -> list[Tensor]:
     if isinstance(output, Tensor):
-        return [output]
+        return [output] if _is_plain(output) else []
     if isinstance(output, (tuple, list)):
-        return list(tensors_in(output))
+        return [tensor for tensor in tensors_in(output) if _is_plain(tensor)]
     return []
 
 

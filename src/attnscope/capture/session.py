@@ -18,7 +18,7 @@ from attnscope.capture.adapters import ADAPTERS, REBOUND
 from attnscope.capture.chunked import ChunkedEvidence, is_open
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent
-from attnscope.capture.interceptor import Handler, Interceptor
+from attnscope.capture.interceptor import Handler, Interceptor, recording
 from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.keeping import Keep, keep_only
 from attnscope.capture.operands import tensors_in
@@ -37,7 +37,7 @@ from attnscope.capture.recorded import Product, RecordedEvidence
 from attnscope.capture.recorder import Found, Outcome, Recorder
 from attnscope.capture.softmaxes import Softmax, Softmaxes
 from attnscope.capture.stance import opened_compiled
-from attnscope.capture.torchnn import OPENED, opened, patched_modules
+from attnscope.capture.torchnn import opened, patched_modules
 from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted
 from attnscope.errors import InputError
 
@@ -189,7 +189,7 @@ class Session:
             random = None
             with self.recorder.barrier(name):
                 device = next((t.device for t in tensors_in(args)), torch.device("cpu"))
-                random = random_state(device) if torch.is_grad_enabled() else None
+                random = random_state(device)
             output = function(*args, **kwargs)
             with self.recorder.barrier(name):
                 place = find_place(self.root)
@@ -273,14 +273,14 @@ class Session:
         handlers: dict[Callable[..., Any], Handler] = {
             function: self._kernel(adapter) for adapter in ADAPTERS for function in adapter.functions()
         }
-        handlers.update(dict.fromkeys(OPENED, self._opening))
+        handlers[torch.nn.functional.multi_head_attention_forward] = self._opening
         self.interceptor = Interceptor(self.recorder.run, handlers)
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(opened_compiled())
                 stack.enter_context(patched_modules())
                 stack.enter_context(rebound(f for a in REBOUND for f in a.functions()))
-                stack.enter_context(self.interceptor)
+                stack.enter_context(recording(self.interceptor))
                 yield self.trace
         finally:
             self._finish()

@@ -7,9 +7,12 @@ makes the answer yes:
   fused inference path. The result differs in the last bits, and with padding the encoder no
   longer zeroes and trims padded rows. `patched_modules` gives the Python modules that define them
   a `torch` whose `overrides` answer as if no interceptor were there. No class is changed.
-- `F.multi_head_attention_forward` (and `Tensor.backward`, `torch.autograd.grad`) hand themselves
-  over as a whole, which hides all that they do. `opened` returns the same code with globals that
+- `F.multi_head_attention_forward` hands itself over as a whole, which hides all that it does.
+  `opened` returns the same code with globals that
   answer "nothing overrides": each inner call is then seen, and runs bit for bit.
+
+A checkpointed region runs again in the backward, where autograd has taken all function modes off;
+`patched_modules` puts the interceptors back on for it.
 
 Overrides that are not attnscope's (another function mode, a tensor subclass) are answered as ever.
 """
@@ -26,22 +29,15 @@ import torch
 from torch import overrides
 from torch.nn import functional
 from torch.nn.modules import activation, transformer
+from torch.utils import checkpoint
 from torch.utils._device import DeviceContext
 
-from attnscope.capture.interceptor import Interceptor
+from attnscope.capture.interceptor import Interceptor, recording_here
 from attnscope.capture.modes import without_modes
 
-__all__ = ["OPENED", "opened", "patched_modules"]
+__all__ = ["opened", "patched_modules"]
 
 Function = Callable[..., Any]
-
-
-OPENED: tuple[Function, ...] = (
-    functional.multi_head_attention_forward,
-    torch.Tensor.backward,
-    torch.autograd.grad,
-)
-"""Functions that hand themselves over as a whole: a backward may run checkpointed layers again."""
 
 
 def opened(function: Function) -> Function:
@@ -50,13 +46,11 @@ def opened(function: Function) -> Function:
     The form runs the very code of `function`, so that its results are bit for bit the same. It has
     to be called with the interceptor active.
     """
-    if function not in OPENED or not isinstance(function, FunctionType):
+    if function is not functional.multi_head_attention_forward or not isinstance(
+        function, FunctionType
+    ):
         return function
-    answers = {
-        "has_torch_function": _is_overridden,
-        "has_torch_function_unary": lambda tensor: _is_overridden((tensor,)),
-        "handle_torch_function": _hand_over,
-    }
+    answers = {"has_torch_function": _is_overridden, "handle_torch_function": _hand_over}
     copy = FunctionType(
         function.__code__,
         {**function.__globals__, **answers},
@@ -109,9 +103,15 @@ class _Patch:
                 return
             asked = _Namespace(overrides, has_torch_function=_has_torch_function)
             namespace = _Namespace(torch, overrides=asked)
-            for module in (activation, transformer):
+            graph = _Namespace(torch.autograd, enable_grad=_Recomputing)
+            recomputing = _Namespace(torch, enable_grad=_Recomputing, autograd=graph)
+            for module, answers in (
+                (activation, namespace),
+                (transformer, namespace),
+                (checkpoint, recomputing),
+            ):
                 self._originals[module] = module.__dict__["torch"]
-                module.__dict__["torch"] = namespace
+                module.__dict__["torch"] = answers
 
     def leave(self) -> None:
         with self._lock:
@@ -121,6 +121,25 @@ class _Patch:
             for module, original in self._originals.items():
                 module.__dict__["torch"] = original
             self._originals.clear()
+
+
+class _Recomputing(torch.enable_grad):
+    """`torch.enable_grad` around a checkpointed region that is run again, and seen.
+
+    Autograd takes all function modes off the stack during a backward.
+    """
+
+    def __enter__(self) -> None:
+        """Let the recordings of this thread see what runs inside."""
+        super().__enter__()
+        self._seen = contextlib.ExitStack()
+        for interceptor in recording_here():
+            self._seen.enter_context(interceptor)
+
+    def __exit__(self, *error: Any) -> None:
+        """Take them off again."""
+        self._seen.close()
+        super().__exit__(*error)
 
 
 _patch = _Patch()

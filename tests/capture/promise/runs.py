@@ -64,13 +64,15 @@ def outcome(
     around = contextlib.nullcontext() if recorder is None else recorder(model)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
+        torch.set_warn_always(True)  # else the second run is silent about what the first was told
         try:
             with around as made.trace:
                 result = run(model)
         except Exception as error:  # noqa: BLE001  any error of the model is part of the outcome
             result = made.error = error
+        torch.set_warn_always(False)
         made.world = world_now(model)
-    made.warned = [(one.category, str(one.message)) for one in warned]
+    made.warned = list(dict.fromkeys((one.category, str(one.message)) for one in warned))
     made.result = frozen(result)
     return made
 

@@ -14,10 +14,6 @@ from torch import Tensor, nn
 from tests.capture.promise.models import ATTENTIONS, WIDTH, Block
 from tests.capture.promise.runs import undisturbed
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning"),
-    pytest.mark.filterwarnings("ignore:.*nested tensors.*:UserWarning"),
-]
 every_attention = pytest.mark.parametrize("attend", ATTENTIONS.values(), ids=ATTENTIONS)
 SIZES = [(0, 5), (2, 0), (1, 1), (0, 0), (2, 1), (1, 5)]
 

@@ -55,6 +55,7 @@ _TABLES = {name for name in vars(module_code) if name.startswith("_global_")}
 _PASSING = _TABLES | {
     "__annotations__", "__dict__", "__slotnames__", "__warningregistry__", "__weakref__",
 }  # fmt: skip
+_COMPILER = ("_dynamo", "_torchdynamo")  # marks of what was compiled; opened code isn't
 HOOKS = (
     "_forward_hooks _forward_pre_hooks _backward_hooks _backward_pre_hooks _state_dict_hooks "
     "_state_dict_pre_hooks _load_state_dict_pre_hooks _load_state_dict_post_hooks"
@@ -205,6 +206,8 @@ def _model(model: nn.Module) -> dict[str, Any]:
     for path, module in model.named_modules(remove_duplicate=False):
         facts[f"module {path}"] = type(module)
         for key, value in vars(module).items():
+            if key.startswith(_COMPILER):
+                continue
             facts[f"module {path} attribute {key}"] = _attribute(key, value)
     for path, parameter in model.named_parameters():
         facts[f"parameter {path}"] = _tensor(parameter)
@@ -232,7 +235,7 @@ def _tensor(tensor: Tensor) -> Any:
         None if tensor.grad is None else Bits.of(tensor.grad),
         _hooks(tensor._backward_hooks),
         _hooks(getattr(tensor, "_post_accumulate_grad_hooks", None)),
-        sorted(vars(tensor)),
+        [name for name in sorted(vars(tensor)) if not name.startswith(_COMPILER)],
     )
 
 

@@ -86,7 +86,7 @@ def _registered(config_class: type[Any]) -> list[type[Any]]:
         if config_class in mapping:
             found.append(mapping[config_class])
     if config_class in modeling_auto.MODEL_MAPPING:
-        held = modeling_auto.MODEL_MAPPING[config_class]
+        held: Any = modeling_auto.MODEL_MAPPING[config_class]
         found.extend(held if isinstance(held, list | tuple) else [held])
     return found
 
@@ -96,6 +96,6 @@ def _rank(model_class: type[Any], base: str) -> tuple[int, int]:
     for place, ending in enumerate(_PREFERENCE):
         if name.endswith(ending):
             return place, len(name)
-    if name == f"{base}Model" or name == base:
+    if name in {f"{base}Model", base}:
         return len(_PREFERENCE), len(name)
     return len(_PREFERENCE) + 1, len(name)

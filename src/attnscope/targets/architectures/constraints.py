@@ -19,7 +19,13 @@ def agreeing(config: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
     `config` is the default configuration that `values` was shrunk from.
     """
-    return {**_image(config), **_state_heads(values), **_rotary_sections(config, values), **_latent_heads(values), **_stages(config, values)}
+    return {
+        **_image(config),
+        **_state_heads(values),
+        **_rotary_sections(config, values),
+        **_latent_heads(values),
+        **_stages(config, values),
+    }
 
 
 def _image(config: Any) -> dict[str, Any]:
@@ -40,7 +46,9 @@ def _image(config: Any) -> dict[str, Any]:
     pinpoints = found.get("image_grid_pinpoints")
     if pinpoints:
         unit = min(min(pair) for pair in pinpoints)
-        changed["image_grid_pinpoints"] = [[32 * edge // unit for edge in pair] for pair in pinpoints]
+        changed["image_grid_pinpoints"] = [
+            [32 * edge // unit for edge in pair] for pair in pinpoints
+        ]
     return changed
 
 
@@ -87,7 +95,10 @@ def _rotary_sections(config: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     def with_sections(entry: Mapping[str, Any]) -> dict[str, Any]:
         half = int(width * entry.get("partial_rotary_factor", 1.0)) // 2
         third = max(1, half // 3)
-        return {**entry, "mrope_section": [third, third, half - 2 * third] if half > 2 else [1, 1, 0]}
+        return {
+            **entry,
+            "mrope_section": [third, third, half - 2 * third] if half > 2 else [1, 1, 0],
+        }
 
     if all(isinstance(entry, dict) for entry in current.values()):
         return {"rope_parameters": {kind: with_sections(entry) for kind, entry in current.items()}}

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnscope.targets.architectures import signal_inputs, text_inputs, vision_inputs
+from attnscope.targets.architectures import (
+    patch_inputs,
+    signal_inputs,
+    text_inputs,
+    vision_inputs,
+)
 from attnscope.targets.architectures.plan import Plan, walk
 
-MAKERS = {**text_inputs.MAKERS, **vision_inputs.MAKERS, **signal_inputs.MAKERS}
+MAKERS = {
+    **text_inputs.MAKERS,
+    **patch_inputs.MAKERS,
+    **vision_inputs.MAKERS,
+    **signal_inputs.MAKERS,
+}
 
 # Given whenever the forward takes them; the rest only where required or the main input.
 _USUAL = frozenset(
@@ -52,6 +62,12 @@ COMPANIONS: dict[str, tuple[str, ...]] = {
         "target_sizes",
     ),
 }
+# What comes along with the argument it is listed under, where the forward takes it.
+_FOLLOWERS: dict[str, set[str]] = {
+    "input_ids": {"attention_mask"},
+    "past_time_features": {"future_values", "future_time_features"},
+    "states": {"actions", "rewards", "returns_to_go", "timesteps"},
+}
 _IMAGE_PARTS = ("vision", "visual", "image", "vlm", "vq", "backbone")
 _AUDIO_PARTS = ("audio", "speech", "encoder_config", "codec")
 _AUDIO = frozenset({"input_features", "input_features_mask", "feature_attention_mask"})
@@ -59,32 +75,35 @@ _AUDIO = frozenset({"input_features", "input_features_mask", "feature_attention_
 
 def wanted(plan: Plan) -> list[str]:
     """Return the names of the forward arguments to make, in the order of the signature."""
-    parameters = plan.parameters()
+    parameters = set(plan.parameters())
     main = plan.model.main_input_name
     mains = set(main) if isinstance(main, list | tuple) else {main}
-    chosen = plan.required() | (mains & set(parameters)) | plan.given
-    chosen |= _USUAL & set(parameters)
-    if "attention_mask" in parameters and "input_ids" in chosen:
-        chosen.add("attention_mask")
-    if getattr(plan.config, "is_encoder_decoder", False) and "decoder_input_ids" in parameters:
-        chosen.add("decoder_input_ids")
-    if {"future_values", "past_time_features"} <= set(parameters):
-        chosen |= {"future_values", "future_time_features"}
-    if "states" in chosen:
-        chosen |= {"actions", "rewards", "returns_to_go", "timesteps"}
-    if plan.look("image_grid_pinpoints") and "image_sizes" in parameters:
-        chosen.add("image_sizes")
-    needed = mains | plan.required() | plan.given
+    needed = plan.required() | mains | plan.given
+    chosen = (needed | _USUAL) & parameters
+    for leader, followers in _FOLLOWERS.items():
+        if leader in chosen:
+            chosen |= followers & parameters
+    if getattr(plan.config, "is_encoder_decoder", False):
+        chosen |= {"decoder_input_ids"} & parameters
+    if plan.look("image_grid_pinpoints"):
+        chosen |= {"image_sizes"} & parameters
     if "input_ids" in parameters:
-        if not _has_part(plan, _AUDIO_PARTS):
-            chosen -= _AUDIO - needed
-        if not _has_part(plan, _IMAGE_PARTS):
-            chosen -= {"pixel_values", "image_sizes"} - needed
+        chosen -= _without_parts(plan) - needed
     chosen -= plan.dropped
     for leader, companions in COMPANIONS.items():
         if leader in parameters and leader not in chosen:
             chosen -= set(companions) - plan.required()
-    return [name for name in parameters if name in chosen and name in MAKERS]
+    return [name for name in plan.parameters() if name in chosen and name in MAKERS]
+
+
+def _without_parts(plan: Plan) -> set[str]:
+    """Return the arguments that nothing in the configuration would read."""
+    unread: set[str] = set()
+    if not _has_part(plan, _AUDIO_PARTS):
+        unread |= _AUDIO
+    if not _has_part(plan, _IMAGE_PARTS):
+        unread |= {"pixel_values", "image_sizes"}
+    return unread
 
 
 def _has_part(plan: Plan, words: tuple[str, ...]) -> bool:

@@ -54,15 +54,17 @@ class Plan:
     def required(self) -> set[str]:
         """Return the parameters of the model's forward that have no default."""
         return {
-            name for name, item in self.parameters().items() if item.default is inspect.Parameter.empty
+            name
+            for name, item in self.parameters().items()
+            if item.default is inspect.Parameter.empty
         }
 
     def look(self, *names: str, default: Any = None, parts: tuple[str, ...] = ()) -> Any:
-        """Return the first field among `names` that is not None, in `parts` first, then anywhere."""
+        """Return the first of the fields `names` that is set, in `parts` first, then anywhere."""
         configs = [getattr(self.config, part) for part in parts if getattr(self.config, part, None)]
         for config in [*configs, *walk(self.config)]:
             for name in names:
-                value = getattr(config, name, None)
+                value = _read(config, name)
                 if value is not None:
                     return value
         return default
@@ -76,6 +78,14 @@ class Plan:
                     values = value if isinstance(value, list | tuple) else [value]
                     found.update(entry for entry in values if isinstance(entry, int))
         return found
+
+
+def _read(config: Any, name: str) -> Any:
+    """Return the field `name`, also where its class refuses because it differs by layer."""
+    try:
+        return getattr(config, name, None)
+    except RuntimeError:
+        return vars(config).get(name)
 
 
 def walk(config: Any) -> Iterator[Any]:

@@ -17,7 +17,16 @@ AUDIO = ("audio_config", "audio_encoder", "encoder_config", "encoder")
 def _mels(plan: Plan) -> int:
     if plan.mels:
         return plan.mels
-    names = ("input_dim", "num_mel_bins", "model_in_dim", "mel_dim", "feature_projection_input_dim", "input_feat_per_channel", "feature_size", "n_mels")
+    names = (
+        "input_dim",
+        "num_mel_bins",
+        "model_in_dim",
+        "mel_dim",
+        "feature_projection_input_dim",
+        "input_feat_per_channel",
+        "feature_size",
+        "n_mels",
+    )
     return int(plan.look(*names, parts=AUDIO, default=80))
 
 

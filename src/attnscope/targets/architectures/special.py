@@ -43,16 +43,24 @@ SPECIAL: dict[str, Special] = {
         {"mlp_layer_types": ["dense", "sparse"], "num_experts_per_tok": 2},
     ),
     "deepseek_v2": Special("its experts have no default", {"num_experts_per_tok": 2}),
-    "chmv2": Special("reads the class token of its backbone", {"backbone_config.return_class_token": True}),
+    "chmv2": Special(
+        "reads the class token of its backbone", {"backbone_config.return_class_token": True}
+    ),
     "esm": Special("needs a padding token", {"pad_token_id": 1}),
-    "shieldgemma2": Special("answers with two tokens", {"yes_token_index": 20, "no_token_index": 21}),
+    "shieldgemma2": Special(
+        "answers with two tokens", {"yes_token_index": 20, "no_token_index": 21}
+    ),
     "qwen2_5_omni_thinker": Special("reads a field it lacks", {"vision_start_token_id": 90}),
     "glm5_next_text": Special("pools keys before choosing", {"index_kpool": 2}),
     "dots3_note_audio_encoder": Special("its adapter is as wide", {"adapter_input_size": 32}),
     "nemotron3_diarization": Special("chunks look ahead", {"chunk_length": 60}),
-    "granitemoehybrid": Special("no layer attends by default", {"layer_types": ["mamba", "attention"]}),
+    "granitemoehybrid": Special(
+        "no layer attends by default", {"layer_types": ["mamba", "attention"]}
+    ),
     "recurrent_gemma": Special("every third layer attends", {"num_hidden_layers": 3}),
-    "autoformer": Special("its lengths have no default", {**_SERIES, "label_length": 7, "moving_average": 5}),
+    "autoformer": Special(
+        "its lengths have no default", {**_SERIES, "label_length": 7, "moving_average": 5}
+    ),
     "informer": Special("its lengths have no default", _SERIES),
     "time_series_transformer": Special("its lengths have no default", _SERIES),
     "diffusion_gemma_text": Special(
@@ -70,7 +78,10 @@ SPECIAL: dict[str, Special] = {
     "chameleon": Special(
         "images become tokens of the vocabulary",
         {
-            "vocabulary_map": {"<image>": 100, **{f"IMGIMG{chr(65 + i)}Z": 101 + i for i in range(8)}},
+            "vocabulary_map": {
+                "<image>": 100,
+                **{f"IMGIMG{chr(65 + i)}Z": 101 + i for i in range(8)},
+            },
             "vq_config.num_embeddings": 8,
         },
     ),
@@ -81,7 +92,9 @@ SPECIAL: dict[str, Special] = {
         "pixels are shuffled into channels",
         {"intermediate_size": 128, "projector_input_dim": 32, "projector_output_dim": 32},
     ),
-    "qwen3_omni_moe_talker_text": Special("reads a field it lacks", {"shared_expert_intermediate_size": 24}),
+    "qwen3_omni_moe_talker_text": Special(
+        "reads a field it lacks", {"shared_expert_intermediate_size": 24}
+    ),
     "qwen4_exp_text": Special(
         "its indexer has no default sizes",
         {
@@ -98,8 +111,12 @@ SPECIAL: dict[str, Special] = {
     "moonshine_streaming": Special("reads a field it lacks", {"num_key_value_heads": 4}),
     "aria": Special("its table is by patches", {"projector_patch_to_query_dict": {16: 4}}),
     "bros": Special("boxes take an eighth of the width", {"hidden_size": 64}),
-    "dbrx": Special("the rotary base moved", {"attn_config.rope_theta": 10000.0, "attn_config.clip_qkv": 8.0}),
-    "gemma4_audio": Special("channels span the mels", {"subsampling_conv_channels": [128, 8]}, {"mels": 128}),
+    "dbrx": Special(
+        "the rotary base moved", {"attn_config.rope_theta": 10000.0, "attn_config.clip_qkv": 8.0}
+    ),
+    "gemma4_audio": Special(
+        "channels span the mels", {"subsampling_conv_channels": [128, 8]}, {"mels": 128}
+    ),
     "gemma3n_audio": Special("channels span the mels", {}, {"mels": 128}),
     "xmod": Special("languages have adapters", {"default_language": "en_XX"}),
     "perceiver": Special("latents are cut into heads", {"d_latents": 32, "num_latents": 6}),
@@ -117,8 +134,12 @@ SPECIAL: dict[str, Special] = {
         },
         {"side": (32, 32)},
     ),
-    "pix2struct_vision_model": Special("takes patches as they are", {"patch_embed_hidden_size": 192}),
-    "kosmos_2_5_vision_model": Special("takes patches as they are", {"patch_embed_hidden_size": 192}),
+    "pix2struct_vision_model": Special(
+        "takes patches as they are", {"patch_embed_hidden_size": 192}
+    ),
+    "kosmos_2_5_vision_model": Special(
+        "takes patches as they are", {"patch_embed_hidden_size": 192}
+    ),
     "pp_lcnet": Special(_CONVOLUTIONS, keep=True),
     "pp_lcnet_v3": Special(_CONVOLUTIONS, keep=True),
     "pp_lcnet_v4": Special(_CONVOLUTIONS, keep=True),
@@ -141,8 +162,14 @@ SPECIAL: dict[str, Special] = {
         "image and audio codes are ranges of the vocabulary",
         {"text_config.vocab_size": 256, "image_token_offset": 128, "audio_token_offset": 192},
     ),
-    "depth_pro": Special("cuts images into crops", {"patch_size": 32, "intermediate_hook_ids": [1, 0]}, {"side": (128, 128)}),
-    "efficientloftr": Special("is as wide as its last stage", {"out_features": [8, 8, 16, 32]}),
+    "depth_pro": Special(
+        "cuts images into crops",
+        {"patch_size": 32, "intermediate_hook_ids": [1, 0]},
+        {"side": (128, 128)},
+    ),
+    "efficientloftr": Special(
+        "is as wide as its last stage", {"out_features": [8, 8, 16, 32], "num_attention_heads": 8}
+    ),
     "falcon_h1": Special("the state-space width is given", {"mamba_d_ssm": 64}),
     "fun_asr_nano": Special(
         "widths are tied", {"adaptor_config.intermediate_size": 8}, {"mels": 560}
@@ -154,14 +181,21 @@ SPECIAL: dict[str, Special] = {
         "stages double",
         {"embed_dim_per_stage": [32, 64, 128, 256], "num_attention_heads_per_stage": [1, 2, 4, 8]},
     ),
-    "sam2_vision_model": Special("reads the stages", {"backbone_channel_list": [256, 128, 64, 32], "backbone_feature_sizes": _PYRAMID}),
+    "sam2_vision_model": Special(
+        "reads the stages",
+        {"backbone_channel_list": [256, 128, 64, 32], "backbone_feature_sizes": _PYRAMID},
+    ),
     "cohere_compass_text": Special(
         "rotary sections by layer kind",
         {"rope_parameters": {"full_attention": _SECTIONS, "sliding_attention": _SECTIONS}},
     ),
     "paddleocr_vl_text": Special("rotary sections", {"rope_parameters": _SECTIONS}),
-    "deepseek_ocr2_sam_vision_model": Special("feeds an encoder", {"downsample_channels": [16, 32]}),
-    "unlimited_ocr_sam_vision_model": Special("feeds an encoder", {"downsample_channels": [16, 32]}),
+    "deepseek_ocr2_sam_vision_model": Special(
+        "feeds an encoder", {"downsample_channels": [16, 32]}
+    ),
+    "unlimited_ocr_sam_vision_model": Special(
+        "feeds an encoder", {"downsample_channels": [16, 32]}
+    ),
     "granite_speech": Special(
         "windows shrink; its mask is by window", {"downsample_rate": 2}, skip=_FRAME_MASK
     ),
@@ -171,10 +205,10 @@ SPECIAL: dict[str, Special] = {
     "muse_glimmer": Special("merges patches into channels", {"out_hidden_size": 128}),
     "muse_spark": Special("merges patches into channels", {"out_hidden_size": 128}),
     "neucodec": Special(
-        "joins two encoders", {"quantization_dim": 64}, _TWO_VOICES
+        "joins two encoders", {"quantization_dim": 64, "num_key_value_heads": 4}, _TWO_VOICES
     ),
     "xcodec2": Special(
-        "joins two encoders", {"quantization_dim": 64}, _TWO_VOICES
+        "joins two encoders", {"quantization_dim": 64, "num_key_value_heads": 4}, _TWO_VOICES
     ),
     "blt": Special("its cache asks for a number of layers", {"num_hidden_layers": 2}),
     "clap_audio_model": Special("four stages double the width", {"hidden_size": 256}),
@@ -197,7 +231,9 @@ SPECIAL: dict[str, Special] = {
     "granite4_vision": Special("names no layers", {"deepstack_layer_map": [[-1, 0]]}),
     "janus_vqgan": Special("decodes a square of codes", {"num_patches": 4}),
     "kosmos-2": Special(
-        "images take marked places", {"latent_query_num": 6}, {"given": {"image_embeds_position_mask"}}
+        "images take marked places",
+        {"latent_query_num": 6},
+        {"given": {"image_embeds_position_mask"}},
     ),
     "layoutlmv3": Special("six parts make the width", {"coordinate_size": 6, "shape_size": 4}),
     "lilt": Special("six parts make the width", {"hidden_size": 48}),
@@ -208,7 +244,11 @@ SPECIAL: dict[str, Special] = {
     "qwen3_omni_moe_thinker": Special("reads a field it lacks", {"vision_start_token_id": 90}),
     "speech-encoder-decoder": Special("reads waves", skip=frozenset({"input_features"})),
     "step3p5": Special("its window has no default", {"sliding_window": 4}),
-    "tvp": Special("prompts frame the image", {"max_img_size": 64, "visual_prompt_size": 8}, {"image_form": "frames"}),
+    "tvp": Special(
+        "prompts frame the image",
+        {"max_img_size": 64, "visual_prompt_size": 8},
+        {"image_form": "frames"},
+    ),
     "udop": Special("boxes are fractions", plan={"unit_boxes": True}),
     "voxtral_realtime": Special("text and audio run side by side", plan={"length": 8}),
     "xclip_vision_model": Special("frames are rows of the batch", plan={"batch": 8}),
@@ -218,7 +258,9 @@ SPECIAL: dict[str, Special] = {
     "granite_speech5_encoder": Special("stacks frames", plan={"mels": 320}),
     "pi0": Special("masks cameras", plan={"image_form": "frames", "tile_mask": True}),
     "granite_docling": Special("masks tiles", plan={"tile_mask": True}),
-    "sam3_tracker": Special("its maps have fixed sizes", {"vision_config.backbone_feature_sizes": _PYRAMID}),
+    "sam3_tracker": Special(
+        "its maps have fixed sizes", {"vision_config.backbone_feature_sizes": _PYRAMID}
+    ),
     "xlstm": Special("its state is for one step", plan={"given": {"use_cache"}}),
     "pp_doclayout_v3": Special("masks are as wide", {"mask_feature_channels": [32, 32]}),
     "qwen3_asr": Special("reads windows of 100 frames", plan={"frames": 100}),
@@ -227,9 +269,29 @@ SPECIAL: dict[str, Special] = {
     "flava": Special("its heads need a second image", prefer="FlavaModel"),
     "qwen2_audio": Special("one token stands for a recording", plan={"placeholders": {"audio": 2}}),
     "superglue": Special("matches in a few rounds", {"sinkhorn_iterations": 5}),
-    "reformer": Special(
-        "cuts the text into chunks", {"axial_pos_shape": [3, 4]}, {"length": 12}
-    ),
+    "reformer": Special("cuts the text into chunks", {"axial_pos_shape": [3, 4]}, {"length": 12}),
     "sam2": Special("views maps as if one image came", plan={"batch": 1}),
     "omdet-turbo": Special("reads the stages", {"vision_features_channels": [64, 128, 256]}),
+    "dots3_note_text": Special(
+        "sizes of windowed layers have names of their own",
+        {
+            "sliding_window": 4,
+            "swa_num_attention_heads": 8,
+            "swa_num_key_value_heads": 8,
+            "swa_q_lora_rank": 16,
+            "swa_kv_lora_rank": 16,
+            "swa_head_dim": 16,
+            "swa_qk_nope_head_dim": 8,
+            "swa_v_head_dim": 8,
+        },
+    ),
+    "qwen3_omni_moe_talker_code_predictor": Special(
+        "its parent embeds the codes",
+        plan={"given": {"inputs_embeds"}},
+        skip=frozenset({"input_ids"}),
+        prefer="Qwen3OmniMoeTalkerCodePredictorModel",
+    ),
+    "mistral_large4_text": Special(
+        "each layer names the layer whose keys it uses", {"kv_source_layers": [0, 1, 2, 3, 4, 5]}
+    ),
 }

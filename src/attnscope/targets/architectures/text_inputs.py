@@ -25,7 +25,9 @@ def placeholder(plan: Plan, kind: str) -> int | None:
 
 def vocabulary(plan: Plan) -> int:
     """Return the number of token ids that the text side knows."""
-    size = plan.look("vocab_size", "text_vocab_size", "n_vocab", parts=("text_config", "decoder", "encoder"))
+    size = plan.look(
+        "vocab_size", "text_vocab_size", "n_vocab", parts=("text_config", "decoder", "encoder")
+    )
     return int(size) if isinstance(size, int) and size > 1 else 64
 
 

@@ -1,0 +1,1 @@
+"""What watching a model costs: variants, timing, memory, report."""
