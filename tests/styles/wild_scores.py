@@ -187,10 +187,10 @@ LEFT = torch.tensor([[False, False, True, True, True], [True] * 5])
 
 
 def empty_truth(m: Any, inputs: Any) -> Truth:
-    """Zeros where nothing is seen."""
+    """The softmax gives NaN where nothing is seen; zeros meet the values."""
     (x, keep) = inputs
     visible = lower() & keep[:, None, None, :]
-    return usual(visible=visible, normalise=lambda s: s.softmax(-1).nan_to_num(0.0))(m, (x,))
+    return usual(visible=visible, change=lambda w: w.nan_to_num(0.0))(m, (x,))
 
 
 def same_group(q: Tensor, k: Tensor, v: Tensor, ids: Tensor) -> Tensor:
@@ -339,7 +339,7 @@ CAUSAL: dict[str, Any] = {
     "mask": frozenset({"causal"}), "visible": 0.6, "truth": usual(visible=lower()),
 }  # fmt: skip
 CUSTOM = frozenset({"custom"})
-SCORES: dict[str, Any] = {"unknown": ("scores",), "scale": None}
+BENT: dict[str, Any] = {"unknown": ("softcap",), "scale": None}
 
 STYLES: tuple[Style, ...] = (
     normalised("softmax-special", special),
@@ -350,19 +350,29 @@ STYLES: tuple[Style, ...] = (
     normalised("softmax-with-epsilon", with_epsilon),
     normalised("softmax-of-transposed", of_the_transposed),
     normalised("softmax-of-flat-rows", flat_rows),
-    normalised("shares-of-sigmoids", shares_of_sigmoids, "unknown", unknown=("normaliser",)),
-    normalised("shares-of-squares", shares_of_squares, "unknown", unknown=("normaliser",)),
+    Style(
+        name="shares-of-sigmoids", build=core(around(shares_of_sigmoids)), normaliser="sigmoid",
+        after=("divide",),
+        truth=usual(normalise=torch.sigmoid, change=lambda w: w / w.sum(-1, keepdim=True)),
+        note="sigmoids are the normaliser, the division comes after it",
+    ),
+    normalised(
+        "shares-of-squares", shares_of_squares, "relu-normalised", before=("square",),
+        unknown=("softcap",), scale=None,
+        note="squares are the scores, which are divided by their sum",
+    ),
     normalised("shares-of-softplus", softplus_shares, "unknown", unknown=("normaliser",)),
     Style(
-        name="softmax-twice", before=("softmax",), build=core(around(twice)), **SCORES,
+        name="softmax-twice", before=("softmax",), build=core(around(twice)),
+        unknown=("scores",), scale=None,
         truth=usual(normalise=twice), note="the inner softmax is part of the scores",
     ),
     Style(
-        name="scores-clamped", before=("clamp",), build=core(around(clamped)), **SCORES,
+        name="scores-clamped", before=("clamp",), build=core(around(clamped)), **BENT,
         truth=usual(normalise=clamped),
     ),
     Style(
-        name="scores-leaky-relu", before=("leaky_relu",), build=core(around(leaky)), **SCORES,
+        name="scores-leaky-relu", before=("leaky_relu",), build=core(around(leaky)), **BENT,
         truth=usual(normalise=leaky),
     ),
     Style(
@@ -383,7 +393,7 @@ STYLES: tuple[Style, ...] = (
     Style(name="mask-minus-ten-billion", build=core(minus_times_mask), **CAUSAL),
     given(
         "mask-rows-made-zero", empty_rows, LEFT, mask=frozenset({"causal", "padding"}),
-        visible=(6 + 15) / 50, truth=empty_truth,
+        visible=(6 + 15) / 50, after=("nan_to_num",), truth=empty_truth,
     ),
     given(
         "mask-same-group", same_group, IDS, mask=CUSTOM, visible=26 / 50,

@@ -286,7 +286,7 @@ LOOKALIKES: tuple[LookAlike, ...] = (
     alike("random-features", RandomFeatures, "no queries by keys matrix", "linear-attention"),
     alike("activation-unit", ActivationUnit, "weights come from a network", "nothing",
           lambda: (noise(2, 20), noise(2, 7, 20, seed=3))),
-    alike("mixture-of-softmaxes", MixtureOfSoftmaxes, "probabilities of words", "gate"),
+    alike("mixture-of-softmaxes", MixtureOfSoftmaxes, "probabilities of words", "router"),
     alike("capsules", Capsules, "agreement of votes, not of queries and keys", "named"),
     alike("channel-and-spatial-gates", SpatialTransformerGate, "gates", "nothing", a_map),
     alike("transitions", Transitions, "log-sum-exps of a chain", "nothing"),

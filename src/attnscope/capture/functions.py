@@ -89,7 +89,7 @@ _NORMALISERS = frozenset(
 _BOUNDARIES = frozenset(
     "layer_norm native_layer_norm rms_norm group_norm instance_norm embedding embedding_bag "
     "cross_entropy nll_loss mse_loss binary_cross_entropy binary_cross_entropy_with_logits "
-    "l1_loss smooth_l1_loss kl_div cosine_similarity argmax argmin argsort topk sort multinomial "
+    "l1_loss smooth_l1_loss kl_div cosine_similarity argmax argmin argsort multinomial "
     "ctc_loss huber_loss one_hot bincount nonzero unique isnan isinf isfinite eq ne lt le gt ge "
     "grid_sample interpolate max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d "
     "adaptive_avg_pool2d conv_transpose1d conv_transpose2d conv3d gru lstm rnn_tanh fft_fft "
@@ -125,6 +125,8 @@ def _name_of(function: Function) -> str:
     packet = getattr(function, "_overloadpacket", None)
     if packet is not None:  # torch.ops.aten.softmax.int
         raw = packet.__name__
+    if raw == "__iter__":
+        return raw
     if raw.startswith("__") and raw.endswith("__") and raw not in _SKIPPED | _MEMORY:
         raw = raw[2:-2]
     return _OPERATORS.get(raw, raw)

@@ -98,7 +98,9 @@ class FusedEvidence(Evidence):
             recipe = self._with_heads(recipe)
         if recipe.expansion == "none" and sizes.kv_heads != sizes.heads:
             copied = _copies(self.k, self.axes)
-            recipe = replace(recipe, expansion="expand" if copied else "broadcast")
+            tiled = bool(copied) and copied[0] < 0
+            expansion = "repeat" if tiled else "expand" if copied else "broadcast"
+            recipe = replace(recipe, expansion=expansion)
         scale = recipe.scale
         if scale is not None:
             for operand in (self.q, self.k):

@@ -97,12 +97,21 @@ _SUMS = frozenset("sum mean amax amin max min logsumexp norm prod std var argmax
 
 def leads_to(start: Node, last: Node) -> bool:
     """Return whether `last` comes from `start` on a way that sums nothing up."""
+    return _reaches(start, last, lambda node: node.name in _SUMS)
+
+
+def bypasses(start: Node, last: Node) -> bool:
+    """Return whether `last` comes from `start` on a way without a normaliser, as a residual does."""
+    return _reaches(start, last, lambda node: node.normaliser)
+
+
+def _reaches(start: Node, last: Node, closed: Callable[[Node], bool]) -> bool:
     waiting, seen = [last], set()
     while waiting:
         node = waiting.pop()
         if node is start:
             return True
-        if id(node) not in seen and node.name not in _SUMS:
+        if id(node) not in seen and not closed(node):
             seen.add(id(node))
             waiting.extend(node.parents)
     return False

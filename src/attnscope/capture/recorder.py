@@ -76,8 +76,11 @@ class Recorder:
         step = _Step(name, function, kind, args, kwargs, tensors)
         with self.barrier(name):
             self._prepare(step)
-        step.output = function(*args, **kwargs)
-        output = step.output
+        output = step.output = function(*args, **kwargs)
+        if name == "__iter__":  # `q, k, v = qkv` takes a tensor apart
+            pieces = step.output = tuple(output)
+            step.name, step.function, step.args = "unbind", torch.unbind, (args[0], 0)
+            output = iter(pieces)
         if step.plain:
             with self.barrier(name):
                 self._note(step)
@@ -404,7 +407,9 @@ class Recorder:
             return
         if step.name == "setitem":
             return
-        raw = step.name not in _MAKES_ACTIVATIONS and all(map(self.is_weight, step.tensors))
+        raw = step.name not in _MAKES_ACTIVATIONS and all(
+            self.is_weight(tensor) or _is_number(tensor) for tensor in step.tensors
+        )
         parents = {id(tensor): self._trail(tensor) for tensor in step.tensors}
         names = tuple(
             self.parameters[id(tensor)] for tensor in step.tensors if id(tensor) in self.parameters
@@ -578,6 +583,11 @@ def _continued(step: _Step, parents: dict[int, Trail | Unfollowed]) -> Trail:
         depth=depth,
         pure=step.name in LAYOUT and all(trail.pure or trail.is_origin for trail in trails),
     )
+
+
+def _is_number(tensor: Tensor) -> bool:
+    """Return whether `tensor` is one whole number, such as the index of an expert."""
+    return tensor.numel() == 1 and not tensor.is_floating_point()
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -23,7 +23,7 @@ from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.keeping import Keep, keep_only
 from attnscope.capture.operands import tensors_in
 from attnscope.capture.place import Place, find_place
-from attnscope.capture.provenance import Chain, Node, ancestors, leads_to, to_chain
+from attnscope.capture.provenance import Chain, Node, ancestors, bypasses, leads_to, to_chain
 from attnscope.capture.reading.axes import (
     AxesReading,
     NotAttentionError,
@@ -330,12 +330,34 @@ def _best_start(chain: Chain, found: Found) -> tuple[Node, AxesReading] | None:
         if axes is None:
             unnamed.append(node)
             continue
+        if not softmax and not _is_plausible(chain, node, axes, found.weights.node):
+            continue
         rank = _rank(node, axes)
         if rank is not None and (best is None or rank >= best[0]):
             best = (rank, node, axes)
     if best is not None:
         return best[1], best[2]
     return _unnamed_start(unnamed, found) if softmax else None
+
+
+_EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
+_SHORT = 16
+
+
+def _is_plausible(chain: Chain, start: Node, axes: AxesReading, weights: Node) -> bool:
+    """Return whether something other than a softmax may have made weights of this product.
+
+    Activations (ReLU, SiLU, powers) stand in feed-forward layers, gates and norms as well, so what
+    lies between has to be short, to have queries and keys throughout, and keys that are tokens.
+    """
+    if bypasses(start, weights):
+        return False
+    between = [node for node in chain.nodes if node.sequence > start.sequence]
+    if any(node.name in _EXPONENTIALS for node in between):
+        return True
+    path = [node for node in between if node.normalised or start in node.parents]
+    named = all(axes.arrange(node) is not None for node in path if node.shapes)
+    return named and len(path) <= _SHORT and not axes.keys_are_features
 
 
 def _rank(node: Node, axes: AxesReading) -> tuple[bool, bool, int] | None:

@@ -15,7 +15,7 @@ FOLLOWED = 8
 
 _ROUTES = frozenset("topk sort argsort multinomial scatter scatter_add gather kthvalue".split())
 _PRODUCTS = frozenset("matmul rmatmul bmm einsum mm baddbmm linear tensordot conv1d conv2d".split())
-_ROUTERS = re.compile(r"rout|moe|expert|mixture|gating", re.IGNORECASE)
+_ROUTERS = re.compile(r"rout|moe|expert|mixture", re.IGNORECASE)
 _LOSSES = frozenset("kl_div nll_loss cross_entropy gather_loss".split())
 
 

@@ -12,11 +12,13 @@ from torch import nn
 from attnscope.calls.trace import Trace, Unseen
 
 _RECURRENT = re.compile(
-    r"mamba|ssm|statespace|rwkv|retention|retnet|rglru|recurrent|hyena|xlstm|[ms]lstm|linearattention"
-    r"|lightningattention|deltanet|deltarule|gatedlinear|shortconv|s4d?layer|s6layer|selectivescan|selectivestate",
-    re.IGNORECASE,
+    r"Mamba|SSM(?![a-z])|StateSpace|Rwkv|RWKV|Retention|RetNet|RetentiveN|Rglru|RGLRU|RgLru|RecurrentBlock"
+    r"|Hyena|[msx]LSTM|LinearAttention|LightningAttention|Delta(Net|Rule)|SelectiveSc?|S4D?Layer|S6Layer"
 )
 """Class names of layers that mix tokens by a recurrence or a linear kernel."""
+
+_INSIDE = re.compile(r"Norm|MLP|Mlp|Embed|Expert|Gate$|Router|Conv|Cache|Model$|For[A-Z]|Activation|Rotary")
+"""Class names of their parts."""
 
 
 def scripted(root: nn.Module | None) -> Iterator[Unseen]:
@@ -62,17 +64,15 @@ def recurrent(root: nn.Module | None, trace: Trace) -> Iterator[Unseen]:
     for name, module in root.named_modules() if root is not None else ():
         kind = type(module).__name__
         inner = any(name == one or name.startswith(f"{one}.") for one in told)
-        if inner or not _RECURRENT.search(kind) or _holds_another(module):
+        if inner or not _mixes_tokens(module) or any(
+            _mixes_tokens(child) for child in module.modules() if child is not module
+        ):
             continue
         if not any(call.module == name or call.module.startswith(f"{name}.") for call in trace):
             told.add(name)
             yield Unseen(name, f"a recurrent or linear token mixer ({kind}), not softmax attention")
 
 
-def _holds_another(module: nn.Module) -> bool:
-    """Return whether a module below is one as well: the innermost is named."""
-    return any(
-        _RECURRENT.search(type(child).__name__)
-        for child in module.modules()
-        if child is not module and "norm" not in type(child).__name__.lower()
-    )
+def _mixes_tokens(module: nn.Module) -> bool:
+    kind = type(module).__name__
+    return bool(_RECURRENT.search(kind)) and not _INSIDE.search(kind)

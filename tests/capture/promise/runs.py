@@ -119,4 +119,4 @@ def _first(path: str, a: Any, b: Any) -> str:
         for key in a:
             if a[key] != b[key]:
                 return _first(f"{path}[{key!r}]", a[key], b[key])
-    return f"{path}: {str(a):.400} is not {str(b):.400}"
+    return f"{path}: {a!s:.400} is not {b!s:.400}"

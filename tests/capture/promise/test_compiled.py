@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -177,7 +176,7 @@ def test_traced_by_fx() -> None:
 def test_tracing_inside_a_recording() -> None:
     def run(model: nn.Module) -> Any:
         made = torch.jit.trace(model.eval(), sample(), check_trace=False)
-        return re.sub(r"___torch_mangle_\d+\.", "", str(made.graph)), made(torch.ones(2, 5, 16))
+        return [node.kind() for node in made.inlined_graph.nodes()], made(torch.ones(2, 5, 16))
 
     undisturbed(partial(Block, fused), run)
     undisturbed(Block, run)

@@ -123,7 +123,8 @@ def linearized(model: nn.Module) -> Any:
 
 SIMPLE = [called, gradient, of_parameters, reverse_mode, forward_mode, dual_numbers, functionalized]
 WRAPPED = [per_sample, mapped, mapped_twice, random_map, by_rows, by_columns, second, ensemble]
-FUSED_FORWARD = {forward_mode, dual_numbers, by_columns, second, linearized}  # no derivative in torch itself
+# PyTorch itself has no forward derivative of the fused function.
+FUSED_FORWARD = {forward_mode, dual_numbers, by_columns, second, linearized}
 
 
 @pytest.mark.parametrize("run", [*SIMPLE, *WRAPPED, linearized], ids=lambda run: run.__name__)
@@ -133,7 +134,8 @@ def test_transforms(run: Callable[[nn.Module], Any], attend: Callable[..., Tenso
     trace = undisturbed(partial(Plain, attend), run, fails=fails)
     if not fails:
         assert len(trace) >= 1
-        assert all(call.module == "" for call in trace)
+        names = {call.module for call in trace}
+        assert names == {""} or run is linearized  # which runs a graph of its own
 
 
 def test_a_transform_around_the_recording() -> None:

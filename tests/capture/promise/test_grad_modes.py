@@ -136,7 +136,9 @@ def hessian(model: nn.Module) -> Any:
     return torch.autograd.functional.hessian(lambda x: model.eval()(x).sum(), sample(1, 2))
 
 
-WAYS = [several_backwards, retained, by_grad, double_backward, of_a_part, batched, jacobian, hessian]
+WAYS = [
+    several_backwards, retained, by_grad, double_backward, of_a_part, batched, jacobian, hessian,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("run", WAYS, ids=lambda run: run.__name__)

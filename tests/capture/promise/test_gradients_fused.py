@@ -92,9 +92,9 @@ def test_repeated_kv_heads(way: str) -> None:
 
     with record(None) as trace:
         k, v = k * 1.0, v * 1.0
-        F.scaled_dot_product_attention(
-            q.requires_grad_(), widen(k), widen(v), is_causal=True
-        ).pow(3).sum().backward()
+        q.requires_grad_()
+        out = F.scaled_dot_product_attention(q, widen(k), widen(v), is_causal=True)
+        out.pow(3).sum().backward()
     assert trace[0].kv_heads == 2
     named = definition(q.detach(), k, v, {"is_causal": True})
     compare(trace[0], named, named["context"].pow(3).sum())

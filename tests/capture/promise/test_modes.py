@@ -1,4 +1,4 @@
-"""Function modes, dispatch modes and subclasses of the user's see what they see without attnscope."""
+"""Modes and subclasses of the user's see what they see without attnscope."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import torch
@@ -76,8 +76,8 @@ def test_mode_outside(mode: Callable[[], Any], attend: Callable[..., Tensor]) ->
 
     def run(model: nn.Module, *, watched: bool) -> Any:
         torch.manual_seed(3)
+        model.zero_grad()
         with mode() as active:
-            active.begin = len(getattr(active, "seen", ()))
             with record(model) if watched else contextlib.nullcontext():
                 out = step(model)
         return out, Counter(getattr(active, "seen", ()))
@@ -128,7 +128,7 @@ class Wrapper(Tensor):
     inner: Tensor
 
     @staticmethod
-    def __new__(cls: type[Wrapper], inner: Tensor) -> Wrapper:
+    def __new__(cls: type[Self], inner: Tensor) -> Self:
         made = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
             cls, inner.shape, inner.stride(), inner.storage_offset(), dtype=inner.dtype
         )

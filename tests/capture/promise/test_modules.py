@@ -27,16 +27,16 @@ every_attention = pytest.mark.parametrize("attend", ATTENTIONS.values(), ids=ATT
 def module_hooks(model: nn.Module) -> Any:
     seen: list[Any] = []
     for name, module in model.named_modules():
-        module.register_forward_pre_hook(lambda _, args, name=name: seen.append(("pre", name)))
-        module.register_forward_hook(lambda _, args, out, name=name: seen.append(("post", name)))
-        module.register_full_backward_hook(lambda _, i, o, name=name: seen.append(("back", name)))
+        module.register_forward_pre_hook(lambda *_, name=name: seen.append(("pre", name)))
+        module.register_forward_hook(lambda *_, name=name: seen.append(("post", name)))
+        module.register_full_backward_hook(lambda *_, name=name: seen.append(("back", name)))
     return step(model), seen
 
 
 def changing_hooks(model: nn.Module) -> Any:
-    model.out.register_forward_hook(lambda _, args, out: out * 2)  # type: ignore[union-attr,operator]
-    model.q.register_forward_pre_hook(lambda _, args: (args[0] + 1,))  # type: ignore[union-attr,operator]
-    handle = model.kv.register_full_backward_hook(lambda _, i, o: tuple(g * 2 for g in i))  # type: ignore[union-attr,operator]
+    model.out.register_forward_hook(lambda *given: given[-1] * 2)  # type: ignore[union-attr,operator]
+    model.q.register_forward_pre_hook(lambda *given: (given[1][0] + 1,))  # type: ignore[union-attr,operator]
+    handle = model.kv.register_full_backward_hook(lambda *given: tuple(g * 2 for g in given[1]))  # type: ignore[union-attr,operator]
     result = step(model)
     handle.remove()
     return result, step(model)
@@ -45,8 +45,8 @@ def changing_hooks(model: nn.Module) -> Any:
 def hooks_of_all_modules(model: nn.Module) -> Any:
     seen: list[str] = []
     handles = [
-        register_module_forward_hook(lambda m, a, o: seen.append(type(m).__name__)),
-        register_module_full_backward_hook(lambda m, a, o: seen.append(type(m).__name__)),
+        register_module_forward_hook(lambda *given: seen.append(type(given[0]).__name__)),
+        register_module_full_backward_hook(lambda *given: seen.append(type(given[0]).__name__)),
     ]
     result = step(model)
     for handle in handles:
@@ -68,12 +68,12 @@ def tensor_hooks(model: nn.Module) -> Any:
         out.register_hook(named("out", 2.0))
         out.retain_grad()
         args[0].register_hook(named("context", 3.0))
-        args[0].grad_fn.register_prehook(lambda g: order.append("node"))
+        args[0].grad_fn.register_prehook(lambda *_: order.append("node"))
 
     model.out.register_forward_hook(watch)  # type: ignore[union-attr,operator]
     for name, parameter in model.named_parameters():
         parameter.register_hook(named(name, 1.5))
-        parameter.register_post_accumulate_grad_hook(lambda p: order.append("accumulated"))
+        parameter.register_post_accumulate_grad_hook(lambda *_: order.append("accumulated"))
     return step(model), order
 
 
@@ -188,7 +188,7 @@ def test_a_model_with_shared_modules() -> None:
 def test_a_function_is_recorded() -> None:
     def build() -> Callable[[Tensor], Tensor]:
         model = Block()
-        return lambda x: model(x)
+        return partial(model)
 
     trace = undisturbed(build, lambda function: function(sample()))
     assert [call.module for call in trace] == ["Block"]

@@ -77,12 +77,12 @@ HARMS: dict[str, Callable[[Any], Any]] = {
 }
 LASTING: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "sdp": (
-        lambda: torch.backends.cuda.enable_flash_sdp(False),
-        lambda: torch.backends.cuda.enable_flash_sdp(True),
+        lambda: torch.backends.cuda.enable_flash_sdp(False),  # noqa: FBT003  positional only
+        lambda: torch.backends.cuda.enable_flash_sdp(True),  # noqa: FBT003  positional only
     ),
     "mha fastpath": (
-        lambda: torch.backends.mha.set_fastpath_enabled(False),
-        lambda: torch.backends.mha.set_fastpath_enabled(True),
+        lambda: torch.backends.mha.set_fastpath_enabled(value=False),
+        lambda: torch.backends.mha.set_fastpath_enabled(value=True),
     ),
     "matmul precision": (
         lambda: torch.set_float32_matmul_precision("high"),
@@ -93,16 +93,16 @@ LASTING: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         lambda: torch.set_default_dtype(torch.float32),
     ),
     "grad mode": (
-        lambda: torch._C._set_grad_enabled(False),
-        lambda: torch._C._set_grad_enabled(True),
+        lambda: torch._C._set_grad_enabled(False),  # noqa: FBT003  positional only
+        lambda: torch._C._set_grad_enabled(True),  # noqa: FBT003  positional only
     ),
     "deterministic": (
-        lambda: torch.use_deterministic_algorithms(True),
-        lambda: torch.use_deterministic_algorithms(False),
+        lambda: torch.use_deterministic_algorithms(mode=True),
+        lambda: torch.use_deterministic_algorithms(mode=False),
     ),
     "autocast": (
-        lambda: torch.set_autocast_enabled("cpu", True),
-        lambda: torch.set_autocast_enabled("cpu", False),
+        lambda: torch.set_autocast_enabled("cpu", True),  # noqa: FBT003  positional only
+        lambda: torch.set_autocast_enabled("cpu", False),  # noqa: FBT003  positional only
     ),
     "anomaly": (
         lambda: torch.set_anomaly_enabled(True),

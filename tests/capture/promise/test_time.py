@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ every_attention = pytest.mark.parametrize("attend", ATTENTIONS.values(), ids=ATT
 
 CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "mul_": lambda x: x.mul_(2),
-    "operator": lambda x: x.__iadd__(1),
+    "operator": lambda x: operator.iadd(x, 1),
     "copy_": lambda x: x.copy_(torch.zeros_like(x)),
     "zero_": lambda x: x.zero_(),
     "fill_": lambda x: x.fill_(3.0),
@@ -45,7 +46,7 @@ CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "foreach zero": lambda x: torch._foreach_zero_([x]),
     "foreach copy": lambda x: torch._foreach_copy_([x], [torch.zeros_like(x)]),
     "inplace argument": lambda x: F.relu(x, inplace=True),
-    "module": lambda x: nn.ReLU(inplace=True)(x),
+    "module": nn.ReLU(inplace=True),
     "dropout": lambda x: F.dropout(x, 0.9, inplace=True),
     "random": lambda x: x.normal_(),
     "init": lambda x: nn.init.constant_(x, 3.0),
@@ -66,6 +67,8 @@ CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "memory of numpy": lambda x: torch.from_numpy(x.detach().numpy()).zero_(),
     "aten": lambda x: torch.ops.aten.mul_.Tensor(x, torch.tensor(2.0)),
 }
+
+
 class Changes(nn.Module):
     """Attention whose tensors are changed afterwards."""
 

@@ -1,4 +1,4 @@
-"""Training inside a recording: parameters are bit-equal, and recorded values are those of their time."""
+"""Training inside a recording: equal parameters, and recorded values are those of their time."""
 
 from __future__ import annotations
 
@@ -110,8 +110,7 @@ def test_values_are_those_of_their_time(
         optimizer.zero_grad()
         with record(alone) as trace:
             loss = F.mse_loss(alone(sample()), sample())
-        for call in trace:
-            short.append([call.q.clone(), call.k.clone(), call.v.clone(), call.weights().clone()])
+        short += [[one.clone() for one in (c.q, c.k, c.v, c.weights())] for c in trace]
         loss.backward()
         nn.utils.clip_grad_norm_(alone.parameters(), 1.0)
         optimizer.step()
@@ -141,7 +140,7 @@ def sgd(model: nn.Module) -> torch.optim.Optimizer:
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
     "functional": lambda w: F.dropout(w, 0.3),
     "in place": lambda w: F.dropout(w, 0.3, inplace=True),
-    "module": lambda w: nn.Dropout(0.3)(w),
+    "module": nn.Dropout(0.3),
     "alpha": lambda w: F.alpha_dropout(w, 0.3, training=True),
     "native": lambda w: torch.native_dropout(w, 0.3, train=True)[0],
     "bernoulli": lambda w: w * torch.bernoulli(torch.full_like(w, 0.7)) / 0.7,

@@ -1,4 +1,4 @@
-"""Everything around a model that a recording could disturb, written down so that it can be compared."""
+"""All around a model that a recording could disturb, written down to be compared."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _modes() -> dict[str, Any]:
         "grad mode": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
         "saved tensor hooks": torch._C._autograd._saved_tensors_hooks_is_enabled(),
-        "saved tensor hooks on top": torch._C._autograd._top_saved_tensors_default_hooks(False),
+        "saved tensor hooks on top": torch._C._autograd._top_saved_tensors_default_hooks(False),  # noqa: FBT003  positional only
         "anomaly": torch.is_anomaly_enabled(),
         "autocast": [torch.is_autocast_enabled(one) for one in ("cpu", "cuda")],
         "autocast dtype": [torch.get_autocast_dtype(one) for one in ("cpu", "cuda")],

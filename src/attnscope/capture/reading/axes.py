@@ -48,6 +48,7 @@ class AxesReading:
 
     expansion: how kv heads met the query heads; chain: layouts of the chain's outputs.
     names: axis names of the product q·k in the user's own layout, for the shape sheet.
+    keys_are_features: the axis of the keys was cut off the features of a projection.
     """
 
     sizes: Sizes
@@ -61,6 +62,7 @@ class AxesReading:
     names: tuple[str, ...]
     chain: Mapping[tuple[int, int], Layout]
     factors: tuple[tuple[Factor, ...], ...]
+    keys_are_features: bool = False
 
     def arrange(self, node: Node, index: int = 0) -> Arrangement | None:
         """Return the arrangement of any tensor between q·k and the weights."""
@@ -442,6 +444,14 @@ class _Sides:
             names=tuple("·".join(f.role for f in group) or "1" for group in factors),
             chain=layouts,
             factors=factors,
+            keys_are_features=self._keys_are_features(k_at),
+        )
+
+    def _keys_are_features(self, k_at: int) -> bool:
+        layout = self.layouts[k_at]
+        free = self.first.left if k_at == 0 else self.first.right
+        return layout is not None and any(
+            self._is_head(atom) for axis, _ in free for atom in layout.axes[axis]
         )
 
     def partial(

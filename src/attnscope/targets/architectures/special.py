@@ -30,7 +30,13 @@ _SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1,
 _TWO_VOICES = {"frames": 12, "feature_form": "time first", "wave_form": "one channel"}
 _FRAME_MASK = frozenset({"input_features_mask"})
 _PYRAMID = [[16, 16], [8, 8], [4, 4]]
-_THIN = {"image_size": 64, "hidden_dim": 640, "width_coefficient": 0.5, "depth_coefficient": 0.5}
+_THIN = {
+    "image_size": 64,
+    "hidden_dim": 640,
+    "width_coefficient": 0.5,
+    "depth_coefficient": 0.5,
+    "initializer_range": 0.2,
+}
 _CONVOLUTIONS = "purely convolutional, and its channels are written down block by block"
 
 SPECIAL: dict[str, Special] = {
@@ -228,7 +234,6 @@ SPECIAL: dict[str, Special] = {
     ),
     "glmasr_encoder": Special("four frames make a feature", {"intermediate_size": 128}),
     "voxtral_encoder": Special("four frames make a feature", {"intermediate_size": 128}),
-    "granite4_vision": Special("names no layers", {"deepstack_layer_map": [[-1, 0]]}),
     "janus_vqgan": Special("decodes a square of codes", {"num_patches": 4}),
     "kosmos-2": Special(
         "images take marked places",
@@ -240,29 +245,24 @@ SPECIAL: dict[str, Special] = {
     "lw_detr": Special("names no scales", {"projector_scale_factors": [1.0]}),
     "mobilevit": Special("heads divide the widths", {"hidden_sizes": [16, 24, 32]}),
     "pop2piano": Special("reads spectrograms", skip=frozenset({"input_ids"})),
-    "pp_ocrv5_mobile_rec": Special("reads lines of text", plan={"side": (48, 320)}),
+    "pp_ocrv5_mobile_rec": Special("reads lines of text", plan={"side": (96, 320)}),
     "qwen3_omni_moe_thinker": Special("reads a field it lacks", {"vision_start_token_id": 90}),
     "speech-encoder-decoder": Special("reads waves", skip=frozenset({"input_features"})),
     "step3p5": Special("its window has no default", {"sliding_window": 4}),
-    "tvp": Special(
-        "prompts frame the image",
-        {"max_img_size": 64, "visual_prompt_size": 8},
-        {"image_form": "frames"},
-    ),
     "udop": Special("boxes are fractions", plan={"unit_boxes": True}),
     "voxtral_realtime": Special("text and audio run side by side", plan={"length": 8}),
     "xclip_vision_model": Special("frames are rows of the batch", plan={"batch": 8}),
     "zoedepth": Special("its bottleneck is as wide", {"bottleneck_features": 32}),
     "align": Special("as wide as its images", {"projection_dim": 160}),
-    "granite_speech5_ctc": Special("stacks frames", plan={"mels": 320}),
-    "granite_speech5_encoder": Special("stacks frames", plan={"mels": 320}),
     "pi0": Special("masks cameras", plan={"image_form": "frames", "tile_mask": True}),
     "granite_docling": Special("masks tiles", plan={"tile_mask": True}),
     "sam3_tracker": Special(
         "its maps have fixed sizes", {"vision_config.backbone_feature_sizes": _PYRAMID}
     ),
     "xlstm": Special("its state is for one step", plan={"given": {"use_cache"}}),
-    "pp_doclayout_v3": Special("masks are as wide", {"mask_feature_channels": [32, 32]}),
+    "pp_doclayout_v3": Special(
+        "masks are as wide", {"mask_feature_channels": [32, 32], "x4_feat_dim": 16}
+    ),
     "qwen3_asr": Special("reads windows of 100 frames", plan={"frames": 100}),
     "qwen3_asr_encoder": Special("reads windows of 100 frames", plan={"frames": 100}),
     "mllama_vision_model": Special("joins six layers", {"vision_output_dim": 192}),
@@ -270,8 +270,7 @@ SPECIAL: dict[str, Special] = {
     "qwen2_audio": Special("one token stands for a recording", plan={"placeholders": {"audio": 2}}),
     "superglue": Special("matches in a few rounds", {"sinkhorn_iterations": 5}),
     "reformer": Special("cuts the text into chunks", {"axial_pos_shape": [3, 4]}, {"length": 12}),
-    "sam2": Special("views maps as if one image came", plan={"batch": 1}),
-    "omdet-turbo": Special("reads the stages", {"vision_features_channels": [64, 128, 256]}),
+    "sam2": Special("its maps have fixed sizes", plan={"side": (64, 64)}),
     "dots3_note_text": Special(
         "sizes of windowed layers have names of their own",
         {

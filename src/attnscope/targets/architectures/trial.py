@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import warnings
@@ -35,24 +36,32 @@ class Wish:
 def attempt(model_class: type[Any], wish: Wish) -> tuple[Any, dict[str, Any]]:
     """Return the model, in eval mode, and the first inputs that it runs with.
 
-    Raises the first exception of its forward when no repair helps, or what its constructor
-    raised; ValueError when it stays too large.
+    Raises what its constructor or, when no repair helps, its forward raised; ValueError when it
+    stays too large.
     """
-    import torch
-
     config = shrink(wish.config_class())
     if wish.attention is not None:
         config._attn_implementation = wish.attention  # noqa: SLF001 - its setter reaches every part
     model = _initialised(model_class, config, wish.seed)
-    plan = Plan(config=model.config, model=model, dropped=set(wish.special.skip))
+    return model, fitting_inputs(model, wish.special, wish.seed)
+
+
+def fitting_inputs(model: Any, special: Special, seed: int) -> dict[str, Any]:
+    """Return the first keyword arguments that the forward of `model` runs with, without gradient.
+
+    Raises the first exception of the forward when no repair helps.
+    """
+    import torch
+
+    plan = Plan(config=model.config, model=model, dropped=set(special.skip))
     plan.image_form = image_forms(plan)[0]
-    for attribute, value in wish.special.plan.items():
-        setattr(plan, attribute, set(value) if isinstance(value, set) else value)
+    for attribute, value in special.plan.items():
+        setattr(plan, attribute, copy.copy(value))
     first: Exception | None = None
     for _ in range(MOST_ATTEMPTS):
         try:
-            inputs = make_inputs(plan, wish.seed)
-            torch.manual_seed(wish.seed)
+            inputs = make_inputs(plan, seed)
+            torch.manual_seed(seed)
             with torch.no_grad():
                 model(**inputs)
         except Exception as error:  # noqa: BLE001 - the message decides what to change
@@ -60,7 +69,7 @@ def attempt(model_class: type[Any], wish: Wish) -> tuple[Any, dict[str, Any]]:
             if not repair(plan, error):
                 break
         else:
-            return model, inputs
+            return inputs
     raise first if first is not None else RuntimeError("no inputs were tried")
 
 
