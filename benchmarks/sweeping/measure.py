@@ -15,7 +15,14 @@ import numpy as np
 import torch
 import transformers
 from benchmarks.sweeping.row import Row, Setting, Spot
-from benchmarks.sweeping.softmaxes import Line, SoftmaxCount, accounted, code_at, softmaxes_of
+from benchmarks.sweeping.softmaxes import (
+    Line,
+    SoftmaxCount,
+    accounted,
+    code_at,
+    disputed,
+    softmaxes_of,
+)
 from benchmarks.sweeping.state import State, differences, state_after, tensors_in
 
 import attnscope
@@ -174,7 +181,10 @@ def _bound(call: Call) -> float:
 
 def _accounts(row: Row, trace: Trace, lines: Counter[Line]) -> None:
     known = accounted(trace)
-    row.others = dict(Counter(other.role for other in trace.others))
+    row.others = _spots(
+        (_short(other.source.file, other.source.line), other.role) for other in trace.others
+    )
+    row.disputed = [_at(line, count) for line, count in disputed(trace).items()]
     row.unaccounted = [_at(line, count) for line, count in (lines - known).items()]
     row.doubled = [_at(line, count) for line, count in (known - lines).items()]
 

@@ -87,16 +87,29 @@ def _left(row: Row) -> int:
     return sum(spot.count for spot in row.unaccounted)
 
 
+def _apart(row: Row) -> int:
+    return sum(spot.count for spot in row.others)
+
+
 _COUNTS: tuple[tuple[str, _Counter], ...] = (
     ("unchanged by recording, bit for bit", _share(lambda row: not row.changed, _one)),
     ("compute a softmax", _share(_has_softmax, _one)),
-    ("… every softmax accounted for", _share(lambda row: not _left(row) and row.softmaxes > 0, _has_softmax)),
+    (
+        "… every softmax accounted for",
+        _share(lambda row: not _left(row) and row.softmaxes > 0, _has_softmax),
+    ),
     ("attention calls seen in", _share(lambda row: row.calls > 0, _one)),
-    ("softmaxes accounted for", _share(lambda row: row.softmaxes - _left(row), lambda row: row.softmaxes)),
-    ("… that are not attention", _share(lambda row: sum(row.others.values()), lambda row: row.softmaxes)),
+    (
+        "softmaxes accounted for",
+        _share(lambda row: row.softmaxes - _left(row), lambda row: row.softmaxes),
+    ),
+    ("… that are not attention", _share(_apart, lambda row: row.softmaxes)),
     ("calls that replay as they must", _share(lambda row: row.exact, lambda row: row.calls)),
     ("calls that have no values to replay", _share(lambda row: row.blank, lambda row: row.calls)),
-    ("unread parts of recipes", lambda rows: f"{sum(s.count for row in rows for s in row.unknown):,}"),
+    (
+        "unread parts of recipes",
+        lambda rows: f"{sum(s.count for row in rows for s in row.unknown):,}",
+    ),
     ("no fault at all", _share(lambda row: not row.faults, _one)),
 )
 
@@ -104,6 +117,8 @@ _COUNTS: tuple[tuple[str, _Counter], ...] = (
 # -- what went wrong -------------------------------------------------------------------------------
 
 _SPOTS: tuple[tuple[str, Callable[[Row], list[Spot]]], ...] = (
+    ("Calls that are no attention: no softmax, no other normaliser", lambda row: row.phantoms),
+    ("Softmaxes called attention here and something else there", lambda row: row.disputed),
     ("Softmaxes unaccounted for", lambda row: row.unaccounted),
     ("Softmaxes counted twice", lambda row: row.doubled),
     ("Replay differs", lambda row: row.misses),
@@ -196,12 +211,14 @@ def _table(rows: Rows) -> str:
         ran = {row.setting: row for row in rows[name] if row.status != "not built"}
         if not ran:
             continue
-        roles = sorted({role for row in ran.values() for role in row.others})
+        roles = sorted({role for row in ran.values() for role in _roles(row)})
         faults = Counter(fault for row in ran.values() for fault in row.faults)
         model = next(iter(ran.values())).model_class
         listed = ", ".join(faults)
         lines.append(
-            _cells(name, model, *(_numbers(ran.get(one)) for one in names), ", ".join(roles), listed)
+            _cells(
+                name, model, *(_numbers(ran.get(one)) for one in names), ", ".join(roles), listed
+            )
         )
     return "\n".join(lines) + "\n"
 
@@ -209,8 +226,12 @@ def _table(rows: Rows) -> str:
 def _numbers(row: Row | None) -> str:
     if row is None or row.status != "measured":
         return "–" if row is None else row.status
-    others = sum(row.others.values())
+    others = _apart(row)
     return f"{row.calls}+{others}" if others else str(row.calls)
+
+
+def _roles(row: Row) -> set[str]:
+    return {spot.text for spot in row.others}
 
 
 def _cells(*cells: object) -> str:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Status = Literal["measured", "not built", "does not run", "recording raises", "crashed", "timed out"]
+from attnscope.calls.normalisers import NORMALISERS
+
+Status = Literal[
+    "measured", "not built", "does not run", "recording raises", "crashed", "timed out"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Row:
         tolerance of the arithmetic where fused); blank: calls without values to compare.
     bare: eager calls in whose operations PyTorch ran no softmax; each has to be another normaliser.
     misses: calls that replay worse; raises: calls whose replay raises; unknown: unread recipe parts.
-    others: softmaxes that are not attention, by role; unaccounted: softmaxes that are neither.
+    others: softmaxes that are not attention, with their roles; disputed: those of them whose line is
+        attention elsewhere in the same run; unaccounted: softmaxes that are neither.
     doubled: more softmaxes accounted for at a line than PyTorch ran there.
     """
 
@@ -67,13 +72,19 @@ class Row:
     misses: list[Spot] = field(default_factory=list)
     raises: list[Spot] = field(default_factory=list)
     unknown: list[Spot] = field(default_factory=list)
-    others: dict[str, int] = field(default_factory=dict)
+    others: list[Spot] = field(default_factory=list)
+    disputed: list[Spot] = field(default_factory=list)
     unaccounted: list[Spot] = field(default_factory=list)
     doubled: list[Spot] = field(default_factory=list)
     unseen: list[Spot] = field(default_factory=list)
     seconds_plain: float = 0.0
     seconds_recorded: float = 0.0
     seconds_replay: float = 0.0
+
+    @property
+    def phantoms(self) -> list[Spot]:
+        """Calls with neither a softmax nor another normaliser that has a name."""
+        return [spot for spot in self.bare if spot.text not in NORMALISERS]
 
     @property
     def faults(self) -> list[str]:
@@ -84,7 +95,9 @@ class Row:
             "replay differs": not self.misses,
             "replay raises": not self.raises,
             "recipe unknown": not self.unknown,
+            "call is no attention": not self.phantoms,
             "softmax unaccounted": not self.unaccounted,
+            "softmax disputed": not self.disputed,
             "softmax counted twice": not self.doubled,
         }
         return [name for name, kept in held.items() if not kept]
@@ -94,9 +107,22 @@ class Row:
         return asdict(self)
 
 
+_SPOTS = (
+    "bare",
+    "misses",
+    "raises",
+    "unknown",
+    "others",
+    "disputed",
+    "unaccounted",
+    "doubled",
+    "unseen",
+)
+
+
 def from_json(fields: dict[str, Any]) -> Row:
     """Return the row that `Row.to_json` wrote."""
     row = Row(**fields)
-    for name in ("bare", "misses", "raises", "unknown", "unaccounted", "doubled", "unseen"):
+    for name in _SPOTS:
         setattr(row, name, [Spot(**spot) for spot in getattr(row, name)])
     return row

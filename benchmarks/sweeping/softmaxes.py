@@ -56,6 +56,13 @@ def accounted(trace: Trace) -> Counter[Line]:
     return Counter([*once.values(), *(_line(other.source) for other in trace.others)])
 
 
+def disputed(trace: Trace) -> Counter[Line]:
+    """Return the lines whose softmax is attention in one place and something else in another."""
+    attention = {line for call in trace for line in softmaxes_of(call).values()}
+    others = Counter(_line(other.source) for other in trace.others)
+    return Counter({line: count for line, count in others.items() if line in attention})
+
+
 def softmaxes_of(call: Call) -> dict[int, Line]:
     """Return the softmaxes inside a call, by identity, with their lines; a fused call is one."""
     chain = getattr(call.evidence, "chain", None)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls import Call, Recipe, Trace
+from attnscope.calls.call import TensorName
 from attnscope.calls.tolerance import replay, rounding, unit_roundoff
 from attnscope.capture import record
 from attnscope.capture import trace as trace_of
@@ -135,16 +136,10 @@ def trained(style: Style) -> Iterator[tuple[str, Tensor, Tensor]]:
     assert style.output is not None
     truth = style.truth(module, inputs)
     loss = (style.output(module, truth) * factor).sum()
-    leaves = {name: getattr(truth, name) for name in NAMES}
-    found = torch.autograd.grad(loss, list(leaves.values()))
-    wanted = dict(zip(leaves, found, strict=True))
+    found = torch.autograd.grad(loss, [getattr(truth, name) for name in NAMES])
+    wanted: dict[TensorName, Tensor] = dict(zip(NAMES, found, strict=True))
     weights = truth.weights.detach()
     inner = (wanted["weights"] * weights).sum(-1, keepdim=True)
     wanted["scores"] = weights * (wanted["weights"] - inner)
-    call = trace[-1]
-    yield "q", call.grad("q"), wanted["q"]
-    yield "k", call.grad("k"), wanted["k"]
-    yield "v", call.grad("v"), wanted["v"]
-    yield "weights", call.grad("weights"), wanted["weights"]
-    yield "scores", call.grad("scores"), wanted["scores"]
-    yield "context", call.grad("context"), wanted["context"]
+    for name, gradient in wanted.items():
+        yield name, trace[-1].grad(name), gradient

@@ -29,7 +29,7 @@ DEFECTS: dict[str, tuple[str, str]] = {
         "sizes tensors", "kv heads picked by an index tensor count as heads of their own"
     ),
     "sparsemax-by-hand": (
-        "bias normaliser", "read as ReLU of scores that carry the threshold as a bias"
+        "normaliser recipe", "read as the ReLU of scores, the threshold is left out"
     ),
     "entmax-by-bisection": (
         "scale normaliser around recipe", "read as a ReLU inside of the normaliser"
@@ -37,8 +37,7 @@ DEFECTS: dict[str, tuple[str, str]] = {
     "dropout-by-hand": ("around", "a random mask times the weights is not known as dropout"),
     "online-merged-by-logsumexp": (
         "calls normaliser",
-        "the softmax over the chunks' sums counts as something else, and the axis of a chunk "
-        "of one key is not named",
+        "the softmax over the chunks' sums and the axis of a chunk of one key are not named",
     ),
     "keys-in-two-parts": (
         "bias", "one softmax over two products: each part takes the other for sinks"
@@ -81,9 +80,11 @@ DEFECTS: dict[str, tuple[str, str]] = {
         "scale mask normaliser around tensors recipe sheet",
         "axes are lost where scores are picked and scattered",
     ),
-    "top-three-gathered": (ALL, "values gathered for each query are not followed to their keys"),
+    "top-three-gathered": (
+        "scale mask normaliser around tensors recipe sheet",
+        "values gathered for each query are not followed to their keys",
+    ),
     "neighbours-by-rolling": (ALL, "scores stacked from sums of products are not one product"),
-    "linear-two-softmaxes": ("other", "products without a softmax between them pass unnamed"),
     "edges-scatter": ("other", "products summed along edges pass unnamed"),
     "sparse-matrix": ("other", "sparse tensors are not followed, and nothing says so"),
     "random-features": ("other", "products without a softmax between them pass unnamed"),
@@ -177,7 +178,8 @@ def test_scale(style: Style) -> None:
         return
     wanted = torch.as_tensor(it.truth.scale)
     given = torch.as_tensor(scale, dtype=wanted.dtype)
-    assert close(*torch.broadcast_tensors(given, wanted), it.rounding)
+    given, wanted = torch.broadcast_tensors(given, wanted)
+    assert close(given, wanted, it.rounding)
 
 
 @every_style("mask")

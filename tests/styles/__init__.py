@@ -18,11 +18,13 @@ from . import (
     sinks,
     spatial,
     streams,
+    wild_masks,
     wild_models,
     wild_products,
     wild_scores,
     wild_sparse,
     wild_unlaid,
+    wild_vision,
     windows,
 )
 from .lookalikes import LOOKALIKES
@@ -52,7 +54,9 @@ STYLES: tuple[Style, ...] = (
 WILD: tuple[Style, ...] = (
     *wild_products.STYLES,
     *wild_scores.STYLES,
+    *wild_masks.STYLES,
     *wild_models.STYLES,
+    *wild_vision.STYLES,
     *wild_sparse.STYLES,
 )
 """Further styles, as unlike the first ones as could be thought of."""

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .projections import Core, Projections, core, lower, noise, seeded, split, usual
+from .projections import Projections, core, lower, seeded, split, usual
 from .truth import ROOT, Style, Truth, attend
 
 

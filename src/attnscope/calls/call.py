@@ -107,7 +107,9 @@ class Call:
         """Return the gradient of one tensor of the call, after a backward inside `record`.
 
         Derived from the recorded gradient of the context; equal to what autograd gives for this
-        call's own part of the computation. Raises ReplayError where no backward reached the call.
+        call's own part of the computation. A q or k that is used again elsewhere (relative positions)
+        has more gradient than that; one that all samples share has the sum over the samples.
+        Raises ReplayError where no backward reached the call.
         """
         if name not in NAMES:
             raise InputError(

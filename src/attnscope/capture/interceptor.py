@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from attnscope.capture.functions import Kind, kind_of
@@ -35,6 +36,11 @@ def recording(interceptor: Interceptor) -> Iterator[None]:
         _here.interceptors = before
 
 
+def _is_traced() -> bool:
+    """Return whether `torch.jit.trace` is writing down what happens: it must not see more."""
+    return torch._C._get_tracing_state() is not None  # noqa: SLF001
+
+
 class Interceptor(TorchFunctionMode):
     """Hands each function call to whoever asked for it; everything else runs as it is."""
 
@@ -57,7 +63,7 @@ class Interceptor(TorchFunctionMode):
     ) -> Any:  # noqa: ANN401  what the function returns
         """Run `func` once and take note."""
         kind = kind_of(func)
-        if kind is Kind.SKIP:
+        if kind is Kind.SKIP or _is_traced():
             return func(*args, **(kwargs or {}))
         handler = self._handlers.get(func)
         if handler is not None:

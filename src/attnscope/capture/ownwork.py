@@ -28,9 +28,9 @@ class OwnWork:
 
     def __enter__(self) -> Self:
         """Step out of the model's world."""
+        self._inside.enter_context(torch._C.DisableTorchFunction())  # noqa: SLF001
         self._grad = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # noqa: SLF001, FBT003  no_grad costs three times as much
-        self._inside.enter_context(torch._C.DisableTorchFunction())  # noqa: SLF001
         if torch._C._len_torch_dispatch_stack():  # noqa: SLF001
             self._inside.enter_context(_disable_current_modes())
         return self
@@ -48,6 +48,6 @@ class OwnWork:
                 with contextlib.suppress(Exception):
                     self._on_fault(error)
         finally:
-            self._inside.close()
             torch._C._set_grad_enabled(self._grad)  # noqa: SLF001
+            self._inside.close()
         return isinstance(error, Exception)

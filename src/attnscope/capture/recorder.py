@@ -41,7 +41,7 @@ class Recorder:
 
     def __init__(
         self,
-        parameters: dict[int, str],
+        parameters: dict[int, tuple[Tensor, str]],
         on_attention: Callable[[Found], Outcome | None],
         on_close: Callable[[Node, Tensor], bool],
         on_start: Callable[[Node], None],
@@ -180,7 +180,11 @@ class Recorder:
         if len(ready) == 1:
             other, is_weight = (right, weights[1]) if behind_left else (left, weights[0])
             if is_weight:
-                return False
+                shared = behind_right is not None and left.dim() > 2 and _is_shared(left)  # noqa: PLR2004
+                if normal[0] or not shared or not _may_be_queries(step.name, left, weights):
+                    return False
+                self._start(step, left, right, weights, ())
+                return True
             if normal[0]:
                 return self._attention(step, ready[0], other, weights_left=behind_left is not None)
             self._start(step, left, right, weights, (ready[0].node,))
@@ -196,7 +200,11 @@ class Recorder:
 
     def is_weight(self, tensor: Tensor) -> bool:
         """Return whether `tensor` is a parameter, a buffer, or only rearranges such."""
-        return id(tensor) in self.parameters or self.registry.is_weight(tensor)
+        return self._parameter_name(tensor) is not None or self.registry.is_weight(tensor)
+
+    def _parameter_name(self, tensor: Tensor) -> str | None:
+        known = self.parameters.get(id(tensor))
+        return known[1] if known is not None and known[0] is tensor else None
 
     def _start(
         self,
@@ -347,7 +355,7 @@ class Recorder:
             if id(tensor) in sources:
                 entry = self.registry.find(tensor)
                 change = self.registry.changes.get(entry.key) if entry is not None else None
-                if change is not None:
+                if change is not None and change.sequence > sources[id(tensor)].node.sequence:
                     parents.setdefault(id(change), change)
         target = step.target()
         if step.kept is not None and target is not None:
@@ -411,9 +419,7 @@ class Recorder:
             self.is_weight(tensor) or _is_number(tensor) for tensor in step.tensors
         )
         parents = {id(tensor): self._trail(tensor) for tensor in step.tensors}
-        names = tuple(
-            self.parameters[id(tensor)] for tensor in step.tensors if id(tensor) in self.parameters
-        )
+        names = tuple(name for name in map(self._parameter_name, step.tensors) if name is not None)
         if step.kind is Kind.CONTRACTION or step.name in _MIXES:
             trail = self._projection(step, parents)
         else:
@@ -561,7 +567,12 @@ def _may_be_queries(name: str, left: Tensor, weights: tuple[bool, bool]) -> bool
         return True
     if weights[1] or name in {"linear", "tensordot"}:
         return False
-    return left.dim() <= 2 or left.shape[0] == 1  # noqa: PLR2004
+    return left.dim() <= 2 or _is_shared(left)  # noqa: PLR2004
+
+
+def _is_shared(queries: Tensor) -> bool:
+    """Return whether all samples have the same queries: one, or one expanded."""
+    return queries.shape[0] == 1 or queries.stride(0) == 0
 
 
 def _leading(rank: int) -> tuple[tuple[int, int], ...]:

@@ -38,7 +38,7 @@ from attnscope.capture.recorder import Found, Outcome, Recorder
 from attnscope.capture.softmaxes import Softmax, Softmaxes
 from attnscope.capture.stance import opened_compiled
 from attnscope.capture.torchnn import opened, patched_modules
-from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted
+from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted, unrecognised
 from attnscope.errors import InputError
 
 KeepName = Literal["all", "qkv", "numbers"]
@@ -170,7 +170,8 @@ class Session:
 
     def _softmax(self, name: str, node: Node | None) -> Softmax:
         place = find_place(self.root)
-        layer = type(place.modules[0]).__name__ if place.modules else ""
+        own = (type(m) for m in place.modules if not type(m).__module__.startswith("torch.nn"))
+        layer = next((kind.__name__ for kind in own), "")
         sequence = node.sequence if node is not None else None
         softmax = Softmax(name, self.name_of(place), layer, place.source, sequence)
         self.softmaxes.add(softmax)
@@ -178,10 +179,13 @@ class Session:
 
     def _fault(self, name: str, error: Exception) -> None:
         """Say that an operation could not be followed; the model has run on undisturbed."""
-        place = find_place(self.root)
-        reason = f"attnscope could not follow {name} at {place.source}: {error!r}"
+        module, where = "", ""
+        with contextlib.suppress(Exception):
+            place = find_place(self.root)
+            module, where = self.name_of(place), f" at {place.source}"
+        reason = f"attnscope could not follow {name}{where}: {error!r}"
         if all(unseen.reason != reason for unseen in self.trace.unseen):
-            self.trace.unseen.append(Unseen(self.name_of(place), reason))
+            self.trace.unseen.append(Unseen(module, reason))
 
     def _kernel(self, adapter: Adapter) -> Handler:
         def handle(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
@@ -295,6 +299,7 @@ class Session:
         self.trace.unseen.extend(scripted(self.root))
         self.trace.unseen.extend(linear(self._linear, self._resolved))
         self.trace.unseen.extend(recurrent(self.root, self.trace))
+        self.trace.unseen.extend(unrecognised(self.root, self.trace))
         self.trace.others.extend(self.softmaxes.others(self.options.wants))
         self._last_root = None
         self.recorder.registry.clear()
@@ -355,6 +360,8 @@ def _is_plausible(chain: Chain, start: Node, axes: AxesReading, weights: Node) -
     between = [node for node in chain.nodes if node.sequence > start.sequence]
     if any(node.name in _EXPONENTIALS for node in between):
         return True
+    if start.name == "sum" or axes.sizes.value_dim == 1:
+        return False
     path = [node for node in between if node.normalised or start in node.parents]
     named = all(axes.arrange(node) is not None for node in path if node.shapes)
     return named and len(path) <= _SHORT and not axes.keys_are_features
@@ -394,9 +401,10 @@ def _module_names(root: nn.Module | None) -> dict[int, str]:
     return {id(module): name for name, module in root.named_modules()}
 
 
-def _parameter_names(root: nn.Module | None) -> dict[int, str]:
+def _parameter_names(root: nn.Module | None) -> dict[int, tuple[Tensor, str]]:
+    """Return parameters and buffers with their names by identity; held, so that none is reused."""
     if root is None:
         return {}
     named = dict(root.named_buffers(remove_duplicate=True))
     named.update(root.named_parameters(remove_duplicate=True))
-    return {id(tensor): name for name, tensor in named.items()}
+    return {id(tensor): (tensor, name) for name, tensor in named.items()}

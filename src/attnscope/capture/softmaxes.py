@@ -16,6 +16,7 @@ FOLLOWED = 8
 _ROUTES = frozenset("topk sort argsort multinomial scatter scatter_add gather kthvalue".split())
 _PRODUCTS = frozenset("matmul rmatmul bmm einsum mm baddbmm linear tensordot conv1d conv2d".split())
 _ROUTERS = re.compile(r"rout|moe|expert|mixture", re.IGNORECASE)
+_DEFORMABLE = re.compile(r"Deformable")
 _LOSSES = frozenset("kl_div nll_loss cross_entropy gather_loss".split())
 
 
@@ -42,6 +43,8 @@ class Softmax:
             return "loss", "its output goes into a loss"
         if any(name in _ROUTES for name in used):
             return "router", "the largest of its outputs are picked"
+        if _DEFORMABLE.search(self.layer):
+            return "deformable", "it weighs sampled points; no product of q and k is made"
         if _ROUTERS.search(f"{self.module} {self.layer}"):
             return "router", f"it weighs the branches of {self.layer}"
         if self.sequence is not None:

@@ -30,6 +30,37 @@ def scripted(root: nn.Module | None) -> Iterator[Unseen]:
         if isinstance(module, torch.jit.ScriptModule):
             inside = name
             yield Unseen(name, "a scripted module: its inside runs without Python")
+            continue
+        for used in _scripted_functions(module):
+            yield Unseen(name, f"a scripted function ({used}): its inside runs without Python")
+
+
+def _scripted_functions(module: nn.Module) -> Iterator[str]:
+    """Yield names of scripted functions that the forward of `module` uses."""
+    forward = getattr(type(module).forward, "__wrapped__", type(module).forward)
+    code, names = getattr(forward, "__code__", None), getattr(forward, "__globals__", {})
+    for name in code.co_names if code is not None else ():
+        if isinstance(names.get(name), torch.jit.ScriptFunction):
+            yield name
+    for name, value in vars(module).items():
+        if isinstance(value, torch.jit.ScriptFunction):
+            yield name
+
+
+def unrecognised(root: nn.Module | None, trace: Trace) -> Iterator[Unseen]:
+    """Yield attention layers, by their names, of a model in which no call was seen at all."""
+    if root is None or trace.calls or trace.unseen:
+        return
+    told: set[type] = set()
+    for name, module in root.named_modules():
+        kind = type(module)
+        if re.search(r"Attention$|Attn$", kind.__name__) and kind not in told:
+            told.add(kind)
+            yield Unseen(
+                name,
+                f"an attention by its name ({kind.__name__}) that did not run, or that does "
+                "something else than weigh values by a function of q·k",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ class Block(nn.Module):
         k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
         context = self.attend(q, k, v, self.drop, training=self.training)
         x = x + self.out(context.transpose(1, 2).flatten(2))
-        return x + self.statistics(x.flatten(0, 1)).view_as(x)
+        return x + self.statistics(x.flatten(0, 1)).view_as(x)  # type: ignore[no-any-return]
 
 
 class Stack(nn.Module):

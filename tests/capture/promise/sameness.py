@@ -49,7 +49,7 @@ class Bits:
 
     @classmethod
     def of(cls, tensor: Tensor) -> Bits:
-        with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]
+        with torch._C.DisableTorchFunction():
             strided = tensor.layout == torch.strided and not tensor.is_nested
             wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
             values = None if wrapped else _values(tensor)
@@ -57,7 +57,7 @@ class Bits:
                 kind=type(tensor).__qualname__,
                 shape=() if tensor.is_nested else tuple(tensor.shape),
                 stride=tensor.stride() if strided else None,
-                offset=tensor.storage_offset() if strided and not wrapped else None,
+                offset=tensor.storage_offset() if strided and not wrapped else None,  # type: ignore[arg-type]
                 dtype=tensor.dtype,
                 device=str(tensor.device),
                 layout=tensor.layout,

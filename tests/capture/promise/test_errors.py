@@ -157,7 +157,7 @@ def test_base_exceptions_leave_nothing_behind() -> None:
     before = world_now()
     for kind in (KeyboardInterrupt, SystemExit, GeneratorExit):
         with pytest.raises(kind), record(Block()) as trace:  # noqa: PT012  the recording is part of what raises
-            by_hand(*(torch.randn(1, 1, 2, 2) for _ in "qkv"), 0.0, training=False)
+            by_hand(*(torch.randn(1, 1, 2, 2) for _ in "qkv"), 0.0, training=False)  # type: ignore[arg-type,misc]
             raise kind
         assert before.differences(world_now())[1:] == []  # the random numbers were drawn
         assert len(trace) == 1

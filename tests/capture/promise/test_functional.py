@@ -81,7 +81,7 @@ def forward_mode(model: nn.Module) -> Any:
 
 
 def reverse_mode(model: nn.Module) -> Any:
-    out, pull = vjp(model, sample())
+    out, pull = vjp(model, sample())  # type: ignore[misc]
     return out, pull(torch.ones_like(out))
 
 

@@ -27,36 +27,36 @@ LENGTH, NEW, LAYERS = 4, 5, 2
 
 
 def llama(attention: str) -> PreTrainedModel:
-    config = LlamaConfig(
+    config = LlamaConfig(  # type: ignore[call-arg]
         vocab_size=31, hidden_size=16, intermediate_size=24, num_hidden_layers=LAYERS,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32,
         pad_token_id=0, bos_token_id=1, eos_token_id=None, attn_implementation=attention,
     )  # fmt: skip
-    return LlamaForCausalLM(config).eval()  # type: ignore[no-any-return]
+    return LlamaForCausalLM(config).eval()  # type: ignore[no-any-return,no-untyped-call]
 
 
 def gpt2(attention: str) -> PreTrainedModel:
-    config = GPT2Config(
+    config = GPT2Config(  # type: ignore[call-arg]
         vocab_size=31, n_embd=16, n_layer=LAYERS, n_head=4, n_positions=32,
         pad_token_id=0, bos_token_id=1, eos_token_id=None, attn_implementation=attention,
     )  # fmt: skip
-    return GPT2LMHeadModel(config).eval()  # type: ignore[no-any-return]
+    return GPT2LMHeadModel(config).eval()  # type: ignore[no-any-return,no-untyped-call]
 
 
 def t5(attention: str) -> PreTrainedModel:
-    config = T5Config(
+    config = T5Config(  # type: ignore[call-arg]
         vocab_size=31, d_model=16, d_kv=4, d_ff=24, num_layers=1, num_heads=4,
         pad_token_id=0, eos_token_id=None, decoder_start_token_id=0, attn_implementation=attention,
     )  # fmt: skip
-    return T5ForConditionalGeneration(config).eval()  # type: ignore[no-any-return]
+    return T5ForConditionalGeneration(config).eval()  # type: ignore[no-any-return,no-untyped-call]
 
 
 def bert(attention: str) -> PreTrainedModel:
-    config = BertConfig(
+    config = BertConfig(  # type: ignore[call-arg]
         vocab_size=31, hidden_size=16, num_hidden_layers=LAYERS, num_attention_heads=4,
         intermediate_size=24, max_position_embeddings=32, attn_implementation=attention,
     )  # fmt: skip
-    return BertModel(config)  # type: ignore[no-any-return]
+    return BertModel(config)
 
 
 def prompt() -> dict[str, Any]:

@@ -63,9 +63,9 @@ def expected(style: Style, cotangent: Tensor) -> tuple[Truth, dict[str, Tensor]]
     truth = style.truth(model, style.inputs())
     loss = (style.output(model, truth) * cotangent).sum()
     named = {name: getattr(truth, name) for name in ("q", "k", "v", "weights", "context")}
-    named = {name: one for name, one in named.items() if one is not None and one.requires_grad}
+    named = {name: one for name, one in named.items() if one is not None}
     found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
-    gradients = {n: g for n, g in zip(named, found, strict=True) if g is not None}
+    gradients = {n: g for n, g in zip(named, found, strict=True) if g is not None}  # type: ignore[redundant-expr]
     if style.normaliser == "softmax" and "weights" in gradients and not style.sinks:
         weights, gradient = truth.weights.detach(), gradients["weights"]
         axis = -1 if style.normaliser_axis == "keys" else -2
@@ -178,7 +178,7 @@ def micro_batches(model: nn.Module) -> Any:
 
 def only_v(model: nn.Module) -> Any:
     for block in model.blocks:  # type: ignore[union-attr]
-        block.q.requires_grad_(requires_grad=False)  # type: ignore[union-attr]
+        block.q.requires_grad_(requires_grad=False)
     return backward(model)
 
 

@@ -34,6 +34,10 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def attend(*tensors: Tensor, **options: Any) -> Tensor:
+    return F.scaled_dot_product_attention(*tensors, **options)  # type: ignore[arg-type]
+
+
 def tensors(kv_heads: int, value_dim: int = DIM) -> list[Tensor]:
     torch.manual_seed(6)
     shapes = [(HEADS, QUERIES, DIM), (kv_heads, KEYS, DIM), (kv_heads, KEYS, value_dim)]
@@ -72,7 +76,7 @@ def test_sdpa(options: dict[str, Any], value_dim: int) -> None:
     q, k, v = tensors(2 if options.get("enable_gqa") else HEADS, value_dim)
     with record(None) as trace:
         leaves = [one.clone().requires_grad_() for one in (q, k, v)]
-        out = F.scaled_dot_product_attention(*leaves, **options)
+        out = attend(*leaves, **options)
         out.pow(3).sum().backward()
     named = definition(q, k, v, options)
     compare(trace[0], named, named["context"].pow(3).sum())
@@ -93,7 +97,7 @@ def test_repeated_kv_heads(way: str) -> None:
     with record(None) as trace:
         k, v = k * 1.0, v * 1.0
         q.requires_grad_()
-        out = F.scaled_dot_product_attention(q, widen(k), widen(v), is_causal=True)
+        out = attend(q, widen(k), widen(v), is_causal=True)
         out.pow(3).sum().backward()
     assert trace[0].kv_heads == 2
     named = definition(q.detach(), k, v, {"is_causal": True})
@@ -105,7 +109,7 @@ def test_a_scaled_query() -> None:
     q, k, v = tensors(HEADS)
     with record(None) as trace:
         q = q.requires_grad_() * 1.0
-        out = F.scaled_dot_product_attention(q * 0.5, k, v, scale=0.6)
+        out = attend(q * 0.5, k, v, scale=0.6)
         out.pow(3).sum().backward()
     named = definition(q.detach(), k, v, {"scale": 0.3})
     compare(trace[0], named, named["context"].pow(3).sum())
@@ -154,16 +158,16 @@ def test_multihead_attention(masks: dict[str, Any], need_weights: bool) -> None:
 
 
 def nothing_needs_it() -> Any:
-    F.scaled_dot_product_attention(*tensors(HEADS))
+    attend(*tensors(HEADS))
 
 
 def no_grad() -> Any:
     with torch.no_grad():
-        F.scaled_dot_product_attention(*(one.requires_grad_() for one in tensors(HEADS)))
+        attend(*(one.requires_grad_() for one in tensors(HEADS)))
 
 
 def no_backward() -> Any:
-    F.scaled_dot_product_attention(*(one.requires_grad_() for one in tensors(HEADS)))
+    attend(*(one.requires_grad_() for one in tensors(HEADS)))
 
 
 @pytest.mark.parametrize("run", [nothing_needs_it, no_grad, no_backward], ids=lambda r: r.__name__)
@@ -178,7 +182,7 @@ def test_half_precision() -> None:
     q, k, v = (one.bfloat16() for one in tensors(HEADS))
     with record(None) as trace:
         leaves = [one.clone().requires_grad_() for one in (q, k, v)]
-        F.scaled_dot_product_attention(*leaves).float().pow(3).sum().backward()
+        attend(*leaves).float().pow(3).sum().backward()
     named = definition(q, k, v, {})
     wanted = torch.autograd.grad(named["context"].pow(3).sum(), list(named.values()))
     for name, gradient in zip(named, wanted, strict=True):

@@ -40,7 +40,7 @@ class Operators(TorchDispatchMode):
     """Writes down every operator."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.seen: list[str] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -77,9 +77,8 @@ def test_mode_outside(mode: Callable[[], Any], attend: Callable[..., Tensor]) ->
     def run(model: nn.Module, *, watched: bool) -> Any:
         torch.manual_seed(3)
         model.zero_grad()
-        with mode() as active:
-            with record(model) if watched else contextlib.nullcontext():
-                out = step(model)
+        with mode() as active, record(model) if watched else contextlib.nullcontext():
+            out = step(model)
         return out, Counter(getattr(active, "seen", ()))
 
     torch.manual_seed(0)
@@ -119,24 +118,24 @@ class Marked(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         cls.count += 1
-        return super().__torch_function__(func, types, args, kwargs)
+        return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
 
 
 class Wrapper(Tensor):
     """A subclass that wraps another tensor and handles every operator itself."""
 
-    inner: Tensor
+    inner: Tensor  # type: ignore[assignment]
 
     @staticmethod
     def __new__(cls: type[Self], inner: Tensor) -> Self:
-        made = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made = Tensor._make_wrapper_subclass(
             cls, inner.shape, inner.stride(), inner.storage_offset(), dtype=inner.dtype
         )
         made.inner = inner
-        return made  # type: ignore[no-any-return]
+        return made
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         def out(one: Any) -> Any:
             return one.inner if isinstance(one, Wrapper) else one
 

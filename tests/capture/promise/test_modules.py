@@ -34,9 +34,9 @@ def module_hooks(model: nn.Module) -> Any:
 
 
 def changing_hooks(model: nn.Module) -> Any:
-    model.out.register_forward_hook(lambda *given: given[-1] * 2)  # type: ignore[union-attr,operator]
-    model.q.register_forward_pre_hook(lambda *given: (given[1][0] + 1,))  # type: ignore[union-attr,operator]
-    handle = model.kv.register_full_backward_hook(lambda *given: tuple(g * 2 for g in given[1]))  # type: ignore[union-attr,operator]
+    model.out.register_forward_hook(lambda *given: given[-1] * 2)  # type: ignore[union-attr]
+    model.q.register_forward_pre_hook(lambda *given: (given[1][0] + 1,))  # type: ignore[union-attr]
+    handle = model.kv.register_full_backward_hook(lambda *given: tuple(g * 2 for g in given[1]))  # type: ignore[union-attr]
     result = step(model)
     handle.remove()
     return result, step(model)
@@ -70,7 +70,7 @@ def tensor_hooks(model: nn.Module) -> Any:
         args[0].register_hook(named("context", 3.0))
         args[0].grad_fn.register_prehook(lambda *_: order.append("node"))
 
-    model.out.register_forward_hook(watch)  # type: ignore[union-attr,operator]
+    model.out.register_forward_hook(watch)  # type: ignore[union-attr]
     for name, parameter in model.named_parameters():
         parameter.register_hook(named(name, 1.5))
         parameter.register_post_accumulate_grad_hook(lambda *_: order.append("accumulated"))

@@ -51,7 +51,7 @@ def no_hook(*_: Any) -> None:
 
 
 def parameter(model: Any) -> Tensor:
-    return next(iter(model.parameters()))
+    return next(iter(model.parameters()))  # type: ignore[no-any-return]
 
 
 HARMS: dict[str, Callable[[Any], Any]] = {
@@ -116,11 +116,11 @@ LASTING: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
     "garbage collector": (gc.disable, gc.enable),
     "module torch.nn.functional.softmax": (
         lambda: setattr(F, "softmax", no_hook),
-        lambda saved=F.softmax: setattr(F, "softmax", saved),
+        lambda saved=F.softmax: setattr(F, "softmax", saved),  # type: ignore[misc]
     ),
     "class Linear.forward": (
         lambda: setattr(nn.Linear, "forward", no_hook),
-        lambda saved=nn.Linear.forward: setattr(nn.Linear, "forward", saved),
+        lambda saved=nn.Linear.forward: setattr(nn.Linear, "forward", saved),  # type: ignore[misc]
     ),
     "class Tensor.matmul": (
         lambda: setattr(Tensor, "matmul", no_hook),

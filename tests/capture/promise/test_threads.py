@@ -104,7 +104,7 @@ def test_a_recording_in_each_of_two_threads(attend: Callable[..., Tensor]) -> No
 
 def test_the_patch_ends_with_the_last_recording() -> None:
     """The first recording to start is the first to end, in another thread."""
-    originals = activation.torch, transformer.torch
+    originals = activation.torch, transformer.torch  # type: ignore[attr-defined]
     started, stop = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -118,7 +118,7 @@ def test_the_patch_ends_with_the_last_recording() -> None:
     with record(None):
         stop.set()
         thread.join()
-    assert (activation.torch, transformer.torch) == originals
+    assert (activation.torch, transformer.torch) == originals  # type: ignore[attr-defined]
 
 
 @every_attention

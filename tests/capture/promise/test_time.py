@@ -20,7 +20,7 @@ every_attention = pytest.mark.parametrize("attend", ATTENTIONS.values(), ids=ATT
 
 CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "mul_": lambda x: x.mul_(2),
-    "operator": lambda x: operator.iadd(x, 1),
+    "operator": lambda x: operator.iadd(x, 1),  # type: ignore[no-untyped-call]
     "copy_": lambda x: x.copy_(torch.zeros_like(x)),
     "zero_": lambda x: x.zero_(),
     "fill_": lambda x: x.fill_(3.0),
@@ -50,7 +50,7 @@ CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "dropout": lambda x: F.dropout(x, 0.9, inplace=True),
     "random": lambda x: x.normal_(),
     "init": lambda x: nn.init.constant_(x, 3.0),
-    "set_": lambda x: x.set_(torch.zeros_like(x)),
+    "set_": lambda x: x.set_(torch.zeros_like(x)),  # type: ignore[call-overload]
     "resize_": lambda x: x.resize_(1, 1, 2, 2),
     "set data": lambda x: setattr(x, "data", torch.zeros(3)),
     "clip gradient": lambda x: nn.utils.clip_grads_with_norm_([x], 0.1, torch.tensor(9.0)),
@@ -63,7 +63,7 @@ CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "renorm_": lambda x: x.renorm_(2, 0, 0.1),
     "lerp_": lambda x: x.lerp_(torch.zeros_like(x), 0.5),
     "addcmul_": lambda x: x.addcmul_(x, x, value=2.0),
-    "storage": lambda x: x.untyped_storage().fill_(0),
+    "storage": lambda x: x.untyped_storage().fill_(0),  # type: ignore[attr-defined]
     "memory of numpy": lambda x: torch.from_numpy(x.detach().numpy()).zero_(),
     "aten": lambda x: torch.ops.aten.mul_.Tensor(x, torch.tensor(2.0)),
 }

@@ -69,7 +69,7 @@ def test_lbfgs() -> None:
             loss.backward()
             return loss
 
-        return optimizer.step(closure)  # type: ignore[no-untyped-call]
+        return optimizer.step(closure)
 
     assert len(undisturbed(Block, run)) >= 3
 
@@ -79,7 +79,7 @@ def test_averaged_weights_and_scaled_gradients(attend: Callable[..., Tensor]) ->
     def run(model: nn.Module) -> Any:
         average = torch.optim.swa_utils.AveragedModel(model)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
-        scaler = torch.amp.GradScaler("cpu")  # type: ignore[attr-defined]
+        scaler = torch.amp.GradScaler("cpu")
         with torch.autocast("cpu", torch.bfloat16):
             loss = model(sample()).float().square().mean()
         scaler.scale(loss).backward()

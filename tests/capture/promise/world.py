@@ -97,7 +97,7 @@ class Names:
 def world_now(model: object = None) -> World:
     """Write down this process, this thread and the modules of `model`."""
     facts = _modes()
-    with torch._C.DisableTorchFunction(), _disable_current_modes():  # type: ignore[no-untyped-call]
+    with torch._C.DisableTorchFunction(), _disable_current_modes():
         facts |= {**_random(), **_flags(), **_python(), **_code()}
         if isinstance(model, nn.Module):
             facts |= _model(model)
@@ -113,7 +113,7 @@ def _modes() -> dict[str, Any]:
         "default device": _device.CURRENT_DEVICE,
         "grad mode": torch.is_grad_enabled(),
         "inference mode": torch.is_inference_mode_enabled(),
-        "saved tensor hooks": torch._C._autograd._saved_tensors_hooks_is_enabled(),
+        "saved tensor hooks": torch._C._autograd._saved_tensors_hooks_is_enabled(),  # type: ignore[attr-defined]
         "saved tensor hooks on top": torch._C._autograd._top_saved_tensors_default_hooks(False),  # noqa: FBT003  positional only
         "anomaly": torch.is_anomaly_enabled(),
         "autocast": [torch.is_autocast_enabled(one) for one in ("cpu", "cuda")],
@@ -146,7 +146,7 @@ def _flags() -> dict[str, Any]:
         "threads": (torch.get_num_threads(), torch.get_num_interop_threads()),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "deterministic warn": torch.is_deterministic_algorithms_warn_only_enabled(),
-        "deterministic fill": torch.utils.deterministic.fill_uninitialized_memory,
+        "deterministic fill": torch.utils.deterministic.fill_uninitialized_memory,  # type: ignore[attr-defined]
         "matmul precision": torch.get_float32_matmul_precision(),
         "sdp": (
             cuda.flash_sdp_enabled(),
