@@ -14,6 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+
+import attnscope
+from attnscope.calls import tolerance
+from attnscope.calls.call import Call
+from attnscope.calls.trace import Trace
+from attnscope.errors import TargetError
+from attnscope.targets.architectures import Built, build
 from benchmarks.sweeping.row import Row, Setting, Spot
 from benchmarks.sweeping.softmaxes import (
     Line,
@@ -24,13 +31,6 @@ from benchmarks.sweeping.softmaxes import (
     softmaxes_of,
 )
 from benchmarks.sweeping.state import State, differences, state_after, tensors_in
-
-import attnscope
-from attnscope.calls import tolerance
-from attnscope.calls.call import Call
-from attnscope.calls.trace import Trace
-from attnscope.errors import TargetError
-from attnscope.targets.architectures import Built, build
 
 _SEED = 20
 _ROOT = Path(transformers.__file__).resolve().parent
@@ -173,7 +173,7 @@ def _normaliser(call: Call) -> str:
 
 
 def _bound(call: Call) -> float:
-    """Return how far the replay may be off: not at all where the operations themselves run again."""
+    """Return how far a replay may be off: not at all where the operations run again."""
     if call.kind == "eager":
         return 0.0
     return tolerance.replay(call.q.dtype, call.keys, call.head_dim)

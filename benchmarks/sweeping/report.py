@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 import transformers
+
 from benchmarks.sweeping.row import SETTINGS, Row, Spot
 from benchmarks.sweeping.store import Rows
 
@@ -203,7 +204,7 @@ def _table(rows: Rows) -> str:
     names = [one.name for one in SETTINGS]
     lines = [
         "## Architectures\n",
-        "Per setting: attention calls, then softmaxes that are not attention after a `+`; faults.\n",
+        "Per setting: attention calls, and after a `+` the softmaxes that are not attention.\n",
         _cells("architecture", "model", *names, "not attention", "faults"),
         _cells("---", "---", *("---:" for _ in names), "---", "---"),
     ]

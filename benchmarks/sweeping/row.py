@@ -50,9 +50,9 @@ class Row:
     exact: calls that replay as well as they must (bit for bit where hand-written, within the
         tolerance of the arithmetic where fused); blank: calls without values to compare.
     bare: eager calls in whose operations PyTorch ran no softmax; each has to be another normaliser.
-    misses: calls that replay worse; raises: calls whose replay raises; unknown: unread recipe parts.
-    others: softmaxes that are not attention, with their roles; disputed: those of them whose line is
-        attention elsewhere in the same run; unaccounted: softmaxes that are neither.
+    misses: calls that replay worse; raises: calls whose replay raises; unknown: recipe parts.
+    others: softmaxes that are not attention, with their roles; disputed: those of them whose
+        line is attention elsewhere in the same run; unaccounted: softmaxes that are neither.
     doubled: more softmaxes accounted for at a line than PyTorch ran there.
     """
 

@@ -33,13 +33,13 @@ class SoftmaxCount(TorchDispatchMode):
     """Counts softmaxes and fused attentions by the line that asked for them."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.lines: Counter[Line] = Counter()
 
     def __torch_dispatch__(
         self,
         func: Callable[..., Any],
-        types: Iterable[type],  # noqa: ARG002  part of the protocol
+        types: Iterable[type],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:

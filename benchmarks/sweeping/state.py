@@ -99,7 +99,7 @@ def _settings() -> State:
         "settings/flash": backends.cuda.flash_sdp_enabled(),
         "settings/math": backends.cuda.math_sdp_enabled(),
         "settings/memory-efficient": backends.cuda.mem_efficient_sdp_enabled(),
-        "settings/cudnn": backends.cudnn.flags and backends.cudnn.enabled,
+        "settings/cudnn": backends.cudnn.enabled,
         "settings/mkldnn": backends.mkldnn.is_available() and backends.mkldnn.enabled,
         "settings/function modes": torch._C._len_torch_function_stack(),  # noqa: SLF001
         "settings/module hooks": len(nn.modules.module._global_forward_hooks),  # noqa: SLF001

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 import transformers
+
 from benchmarks.sweeping.row import Row, from_json
 
 SCHEMA = "attnscope.coverage/1"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.sweeping.report import write_report
-from benchmarks.sweeping.row import Row
-from benchmarks.sweeping.store import read_rows, write_rows
-from benchmarks.sweeping.worker import Limits, run_all
 from rich.console import Console
 from rich.progress import Progress
 
 from attnscope.targets.architectures import architectures
+from benchmarks.sweeping.report import write_report
+from benchmarks.sweeping.row import Row
+from benchmarks.sweeping.store import read_rows, write_rows
+from benchmarks.sweeping.worker import Limits, run_all
 
 _SAVE_EVERY = 10
 
@@ -49,7 +49,7 @@ def sweep(
 
 def _complaints(rows: list[Row]) -> list[str]:
     return [
-        f"{row.architecture} ({row.setting}): {', '.join(row.faults) or f'{row.status}: {row.error}'}"
+        f"{row.architecture} ({row.setting}): {', '.join(row.faults) or row.status} {row.error}"
         for row in rows
         if row.faults or row.status not in {"measured", "not built"}
     ]

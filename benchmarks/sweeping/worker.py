@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 import torch
 import transformers
-from benchmarks.sweeping.measure import Source, measure
-from benchmarks.sweeping.row import EAGER, SETTINGS, Row, Setting, Status
 
 from attnscope.errors import TargetError
+from benchmarks.sweeping.measure import Source, measure
+from benchmarks.sweeping.row import EAGER, SETTINGS, Row, Setting, Status
 
 _FORK = multiprocessing.get_context("fork")
 _TURN = 0.5
@@ -66,7 +67,7 @@ def run_all(
 def _load() -> None:
     """Import what every architecture needs, so that the forked processes share it."""
     torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     warnings.simplefilter("ignore")
     measure("bert", EAGER)
 
@@ -83,8 +84,8 @@ def _measure_all(
     name: str, results: Connection, limits: Limits, settings: Sequence[Setting]
 ) -> None:
     """Measure one architecture; the process that this runs in is made for it."""
-    with open("/proc/self/statm", encoding="ascii") as sizes:
-        used = int(sizes.read().split()[0]) * resource.getpagesize()
+    pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[0]
+    used = int(pages) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + limits.memory, used + limits.memory))
     sources: dict[str | None, Source] = {}
     for setting in settings:

@@ -63,7 +63,7 @@ def expected(style: Style, cotangent: Tensor) -> tuple[Truth, dict[str, Tensor]]
     truth = style.truth(model, style.inputs())
     loss = (style.output(model, truth) * cotangent).sum()
     named = {name: getattr(truth, name) for name in ("q", "k", "v", "weights", "context")}
-    named = {name: one for name, one in named.items() if one is not None}
+    named = {name: one for name, one in named.items() if one is not None and one.requires_grad}
     found = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     gradients = {n: g for n, g in zip(named, found, strict=True) if g is not None}  # type: ignore[redundant-expr]
     if style.normaliser == "softmax" and "weights" in gradients and not style.sinks:

@@ -84,6 +84,15 @@ def test_sdpa(options: dict[str, Any], value_dim: int) -> None:
         torch.testing.assert_close(trace[0].grad(name), leaf.grad)  # type: ignore[arg-type]
 
 
+def test_another_gradient_would_be_noticed() -> None:
+    q, k, v = tensors(HEADS)
+    with record(None) as trace:
+        attend(q.requires_grad_(), k, v).pow(3).sum().backward()
+    named = definition(q.detach(), k, v, {"scale": DIM**-0.5 * 1.01})
+    with pytest.raises(AssertionError):
+        compare(trace[0], named, named["context"].pow(3).sum())
+
+
 @pytest.mark.parametrize("way", ["repeat_interleave", "expand"])
 def test_repeated_kv_heads(way: str) -> None:
     """Copies of a kv head give one gradient, their sum."""

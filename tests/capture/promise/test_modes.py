@@ -85,6 +85,7 @@ def test_mode_outside(mode: Callable[[], Any], attend: Callable[..., Tensor]) ->
     model = Block(attend, 0.2).eval()
     (plain, before), (watched, after) = (run(model, watched=one) for one in (False, True))
     assert (after - before, before - after) == (Counter(), Counter())
+    assert mode is Random or before.total() > 10
     for a, b in zip(plain, watched, strict=True):
         assert torch.equal(a, b)
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.modules import activation, dropout, linear, transformer
+from torch.nn.modules import activation, dropout, transformer
 from torch.nn.modules import module as module_code
 from torch.nn.modules.module import _WrappedHook
 from torch.utils import _device
@@ -29,7 +29,6 @@ NAMESPACES: tuple[ModuleType, ...] = (
     functional,
     activation,
     dropout,
-    linear,
     transformer,
     module_code,
     torch.overrides,
@@ -37,17 +36,14 @@ NAMESPACES: tuple[ModuleType, ...] = (
     torch.autograd.graph,
     torch.nn.attention,
     torch.utils.checkpoint,
-    torch.jit,
     torch.compiler,
     torch.func,
-    torch.random,
 )
 CLASSES: tuple[type, ...] = (
     Tensor,
     nn.Parameter,
     torch.autograd.Function,
     torch.overrides.TorchFunctionMode,
-    torch.nn.attention.SDPBackend,
     *(one for _, one in sorted(vars(nn).items()) if isinstance(one, type)),
 )
 _MISSING = object()

@@ -98,6 +98,18 @@ def read_scores(operations: Operations, raw: Raw, scores: WithExtra) -> ScoresRe
         scores: the actual scores, keys first, sinks after them.
     """
     probe = Probe.of(operations, raw, scores)
+    reading = _read(probe, raw, scores)
+    if "softcap" in reading.unknown and probe.far > _NEAR:  # a clamp far out, which bound nothing
+        nearer = _read(replace(probe, far=_NEAR), raw, scores)
+        return nearer if len(nearer.unknown) < len(reading.unknown) else reading
+    return reading
+
+
+_NEAR = 2.0**12
+"""A raw score that saturates the soft caps in use (50 and below) at common scales."""
+
+
+def _read(probe: Probe, raw: Raw, scores: WithExtra) -> ScoresReading:
     levels = tuple(probe.constant(level) for level in LEVELS)
     strange = ""
     if not probe.follows(levels, _ALL_AXES):
