@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 from attnscope.calls.normalisers import NORMALISERS
 
+_DIGITS = 4
+
 Status = Literal[
     "measured", "not built", "does not run", "recording raises", "crashed", "timed out"
 ]
@@ -103,8 +105,10 @@ class Row:
         return [name for name, kept in held.items() if not kept]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields."""
-        return asdict(self)
+        """Return the fields that say something: empty ones and zeros are left out."""
+        fields = {name: value for name, value in asdict(self).items() if value}
+        seconds = {name: round(fields[name], _DIGITS) for name in fields if "seconds" in name}
+        return fields | seconds
 
 
 _SPOTS = (
@@ -122,7 +126,5 @@ _SPOTS = (
 
 def from_json(fields: dict[str, Any]) -> Row:
     """Return the row that `Row.to_json` wrote."""
-    row = Row(**fields)
-    for name in _SPOTS:
-        setattr(row, name, [Spot(**spot) for spot in getattr(row, name)])
-    return row
+    spots = {name: [Spot(**spot) for spot in fields.get(name, ())] for name in _SPOTS}
+    return Row(**(fields | spots))

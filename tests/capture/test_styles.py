@@ -20,19 +20,24 @@ ALL = " ".join(ASPECTS[:-1])
 
 DEFECTS: dict[str, tuple[str, str]] = {
     "einsum-then-sum": (
-        ALL, "a sum whose products came from an einsum that sums nothing is no contraction yet"
+        ALL,
+        "a sum whose products came from an einsum that sums nothing is no contraction yet",
     ),
     "einsum-dense-general-fused-output": (
-        ALL, "an einsum of three operands is not split into the product with v and what follows"
+        ALL,
+        "an einsum of three operands is not split into the product with v and what follows",
     ),
     "grouped-indexed": (
-        "sizes tensors", "kv heads picked by an index tensor count as heads of their own"
+        "sizes tensors",
+        "kv heads picked by an index tensor count as heads of their own",
     ),
     "sparsemax-by-hand": (
-        "normaliser recipe", "read as the ReLU of scores, the threshold is left out"
+        "normaliser recipe",
+        "read as the ReLU of scores, the threshold is left out",
     ),
     "entmax-by-bisection": (
-        "scale normaliser around recipe", "read as a ReLU inside of the normaliser"
+        "scale normaliser around recipe",
+        "read as a ReLU inside of the normaliser",
     ),
     "dropout-by-hand": ("around", "a random mask times the weights is not known as dropout"),
     "online-merged-by-logsumexp": (
@@ -40,17 +45,20 @@ DEFECTS: dict[str, tuple[str, str]] = {
         "the softmax over the chunks' sums and the axis of a chunk of one key are not named",
     ),
     "keys-in-two-parts": (
-        "bias", "one softmax over two products: each part takes the other for sinks"
+        "bias",
+        "one softmax over two products: each part takes the other for sinks",
     ),
     "mean-of-products": (ALL, "a mean over the features is not taken for a sum of products"),
     "distance-by-cdist": (ALL, "a distance holds a product of q and k, and is not looked into"),
     "gaussian-kernel": (ALL, "squares of differences hold a product of q and k"),
     "softmax-special": (ALL, "torch.special.softmax has another name than the others"),
     "softmin-of-negative": (
-        "calls scale normaliser recipe", "a softmin is not read as the softmax of negative scores"
+        "calls scale normaliser recipe",
+        "a softmin is not read as the softmax of negative scores",
     ),
     "softmax-base-two": (
-        "scale normaliser around recipe", "powers of two are not read as exponentials"
+        "scale normaliser around recipe",
+        "powers of two are not read as exponentials",
     ),
     "softmax-twice": ("around", "the inner softmax is also called an overwritten score"),
     "mask-times-exponentials": (
@@ -60,13 +68,16 @@ DEFECTS: dict[str, tuple[str, str]] = {
     "weights-copied-back": ("around", "a copy of whole weights counts as a change of them"),
     "complex-products": ("recipe quiet", "complex products are probed with real numbers"),
     "port-keras-letters": (
-        "scale tensors", "what is done to a projection by einsum is part of q, a scale too"
+        "scale tensors",
+        "what is done to a projection by einsum is part of q, a scale too",
     ),
     "head-modules-stacked": (
-        "sizes tensors recipe sheet", "stacked heads in front of the batch are taken for it"
+        "sizes tensors recipe sheet",
+        "stacked heads in front of the batch are taken for it",
     ),
     "mapped-by-vmap": (
-        "sizes replay scale around tensors recipe sheet", "tensors inside of vmap are not kept"
+        "sizes replay scale around tensors recipe sheet",
+        "tensors inside of vmap are not kept",
     ),
     "buffer-filled-by-head": (
         "sizes scale normaliser around tensors recipe sheet",

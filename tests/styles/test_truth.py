@@ -170,7 +170,11 @@ def test_recipe_gives_the_weights(style: Style) -> None:
     assert (truth.bias is not None) == style.bias
     assert (truth.visible is not None) == (style.mask != {"none"})
     torch.testing.assert_close(
-        plain_weights(style, truth), truth.weights, rtol=1e-4, atol=1e-5, check_dtype=False,
+        plain_weights(style, truth),
+        truth.weights,
+        rtol=1e-4,
+        atol=1e-5,
+        check_dtype=False,
         equal_nan=True,
     )
 

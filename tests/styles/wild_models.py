@@ -188,9 +188,7 @@ class GatedUnit(nn.Module):
 def gated_unit_truth(m: Any, inputs: Any) -> Truth:
     """One head."""
     q, k, v, _ = m.heads(inputs[0])
-    return attend(
-        q[:, None], k[:, None], v[:, None], 1 / 5, normalise=lambda s: s.relu().square()
-    )
+    return attend(q[:, None], k[:, None], v[:, None], 1 / 5, normalise=lambda s: s.relu().square())
 
 
 def gated_unit_output(m: Any, truth: Truth) -> Tensor:

@@ -121,9 +121,7 @@ class Nystrom(Projections):
             z = 0.25 * torch.matmul(
                 z, 13 * eye - torch.matmul(kz, 15 * eye - torch.matmul(kz, 7 * eye - kz))
             )
-        return self.out(
-            merge(torch.matmul(torch.matmul(kernel_1, z), torch.matmul(kernel_3, v)))
-        )
+        return self.out(merge(torch.matmul(torch.matmul(kernel_1, z), torch.matmul(kernel_3, v))))
 
 
 class RandomFeatures(Projections):

@@ -95,7 +95,7 @@ class Program:
         changed = self._changed_inputs()
         for index, tensor in (given or {}).items():
             values[index] = tensor.clone() if index in changed else tensor
-        with torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+        with torch._C.DisableTorchFunction():  # noqa: SLF001
             for operation in chosen:
                 self._load(operation, values, changed)
                 _run_one(operation, values, given or {})
@@ -140,9 +140,7 @@ class Program:
         return self._touched
 
 
-def _run_one(
-    operation: Operation, values: dict[int, Tensor], given: Mapping[int, Tensor]
-) -> None:
+def _run_one(operation: Operation, values: dict[int, Tensor], given: Mapping[int, Tensor]) -> None:
     args = _fill(operation.args, values)
     kwargs = _fill(dict(operation.kwargs), values)
     with _autocast(operation.autocast), drawing_from(operation.random):
@@ -155,7 +153,7 @@ def _run_one(
             values[index] = tensor
 
 
-def _leaves(tree: Any) -> Iterator[Any]:  # noqa: ANN401  arguments of any PyTorch function
+def _leaves(tree: Any) -> Iterator[Any]:
     if isinstance(tree, (tuple, list)):
         for item in tree:
             yield from _leaves(item)
@@ -168,11 +166,11 @@ def _leaves(tree: Any) -> Iterator[Any]:  # noqa: ANN401  arguments of any PyTor
         yield tree
 
 
-def _fill(tree: Any, values: Mapping[int, Tensor]) -> Any:  # noqa: ANN401
+def _fill(tree: Any, values: Mapping[int, Tensor]) -> Any:
     return map_leaves(tree, lambda leaf: values[leaf.index] if isinstance(leaf, Value) else leaf)
 
 
-def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
     """Rebuild recorded arguments with `change` applied to everything that is not a container."""
     if isinstance(tree, tuple):
         items = [map_leaves(item, change) for item in tree]

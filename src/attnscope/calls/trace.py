@@ -95,7 +95,11 @@ class Trace:
         return [
             call
             for call in self.calls
-            if (module is None or module in ("", call.module) or call.module.startswith(f"{module}."))
+            if (
+                module is None
+                or module in ("", call.module)
+                or call.module.startswith(f"{module}.")
+            )
             and kind in (None, call.kind)
             and step in (None, call.step)
         ]
@@ -109,7 +113,7 @@ class Trace:
 
         overwrite: replace the trace that is there; the old one stays until the new one is complete.
         """
-        from attnscope.calls.store import save  # noqa: PLC0415  the store reads traces back
+        from attnscope.calls.store import save
 
         save(self, Path(path), overwrite=overwrite)
 
@@ -118,7 +122,7 @@ class Trace:
         return f"Trace({len(self.calls)} calls, {len(self.unseen)} unseen regions)"
 
 
-def _some(items: Any, most: int = 8) -> str:  # noqa: ANN401  anything that can be listed
+def _some(items: Any, most: int = 8) -> str:
     texts = [str(item) for item in items]
     more = f", … ({len(texts) - most} more)" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more if texts else "no module"

@@ -113,7 +113,7 @@ def _position(name: str, position: int, size: int) -> int:
 def _number(scale: float | Tensor | None, *place: int) -> float | None:
     if isinstance(scale, Tensor):
         full = scale
-        while full.dim() < 4:  # noqa: PLR2004  batch heads queries keys
+        while full.dim() < 4:
             full = full.unsqueeze(0)
         index = tuple(p if n > 1 else 0 for p, n in zip((*place, 0), full.shape, strict=True))
         return float(full[index])

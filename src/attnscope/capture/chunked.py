@@ -155,7 +155,9 @@ class ChunkedEvidence(Evidence):
         if name == "context":
             return cotangent
         with torch.inference_mode(mode=False), torch.enable_grad():
-            leaves = {one: self.value(one).clone().requires_grad_() for one in ("q", "k", "v", "scores")}
+            leaves = {
+                one: self.value(one).clone().requires_grad_() for one in ("q", "k", "v", "scores")
+            }
             weights = leaves["scores"].softmax(-1)
             context = weights @ self._expanded(leaves["v"])
             wanted = weights if name == "weights" else leaves["v" if name == "v" else "scores"]

@@ -52,11 +52,11 @@ def record(
 def trace(
     model: nn.Module | Callable[..., Any],
     /,
-    *args: Any,  # noqa: ANN401  handed on to the model
+    *args: Any,
     keep: KeepName = "qkv",
     modules: Collection[str] | None = None,
     device: torch.device | str | None = None,
-    **kwargs: Any,  # noqa: ANN401  handed on to the model
+    **kwargs: Any,
 ) -> Trace:
     """Run `model(*args, **kwargs)` once and return what was seen; its output is `trace.output`.
 

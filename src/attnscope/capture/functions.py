@@ -115,7 +115,7 @@ def operation_name(function: Function) -> str:
 
 
 def _name_of(function: Function) -> str:
-    raw = getattr(function, "__name__", None) or getattr(function, "_name", "")
+    raw: str = getattr(function, "__name__", None) or getattr(function, "_name", None) or ""
     if raw in {"__get__", "__set__", "__delete__"}:
         owner = getattr(function, "__self__", None)
         name = str(getattr(owner, "__name__", ""))

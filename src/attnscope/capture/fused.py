@@ -55,7 +55,9 @@ class FusedEvidence(Evidence):
             "k": from_names(self.k.held.shape, own),
             "v": from_names(self.v.held.shape, own),
         }
-        copies = {name: _copies(operand, self.axes) for name, operand in (("k", self.k), ("v", self.v))}
+        copies = {
+            name: _copies(operand, self.axes) for name, operand in (("k", self.k), ("v", self.v))
+        }
         if copies["k"] and copies["k"] == copies["v"]:
             for name in ("k", "v"):
                 plain[name] = _without_copies(plain[name], self.axes, copies[name])
@@ -112,7 +114,12 @@ class FusedEvidence(Evidence):
         sizes = self.sizes
 
         def spread(tensor: Tensor) -> Tensor:
-            shape = (tensor.shape[0], sizes.kv_heads, sizes.heads // sizes.kv_heads, tensor.shape[-1])
+            shape = (
+                tensor.shape[0],
+                sizes.kv_heads,
+                sizes.heads // sizes.kv_heads,
+                tensor.shape[-1],
+            )
             if tensor.shape[1:3] == (1, 1):
                 return tensor
             return tensor.expand(shape).reshape(shape[0], sizes.heads, 1, shape[-1])
@@ -126,7 +133,7 @@ class FusedEvidence(Evidence):
 
     def value(self, name: str) -> Tensor:
         """Return one tensor in the canonical layout."""
-        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
             if name == "scores":
                 return self._scores(*self._qk())
             if name == "weights":
@@ -205,7 +212,7 @@ class FusedEvidence(Evidence):
         """Compare the kernel's output with the definition in float64."""
         if not has_values(self.output.raw):
             return None
-        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
             context = self._derived_context(torch.float64)
             if self.kernel.finish is not None:
                 own = self.output.tensor
@@ -288,7 +295,9 @@ def _are_features(operand: Operand, axes: Axes) -> bool:
 def _copies(operand: Operand, axes: Axes) -> tuple[int, ...]:
     """Return the factors of the heads axis where the trail shows copies of kv heads, else ()."""
     trail = operand.trail
-    layout = Trails().layout(trail) if trail is not None and trail.shape == operand.held.shape else None
+    layout = (
+        Trails().layout(trail) if trail is not None and trail.shape == operand.held.shape else None
+    )
     factors = _heads_axis(layout, axes)
     return factors if any(size < 0 for size in factors) else ()
 

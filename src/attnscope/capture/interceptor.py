@@ -57,10 +57,10 @@ class Interceptor(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Iterable[type],  # noqa: ARG002  part of the protocol
+        types: Iterable[type],
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-    ) -> Any:  # noqa: ANN401  what the function returns
+    ) -> Any:
         """Run `func` once and take note."""
         kind = kind_of(func)
         if kind is Kind.SKIP or _is_traced():

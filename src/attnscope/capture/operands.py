@@ -9,7 +9,8 @@ from torch import Tensor
 
 from attnscope.capture.layout import Contraction, contract, operands
 
-def tensors_in(tree: Any) -> Iterator[Tensor]:  # noqa: ANN401  arguments of any PyTorch function
+
+def tensors_in(tree: Any) -> Iterator[Tensor]:
     """Iterate over the tensors in nested arguments."""
     for leaf in tree.values() if isinstance(tree, Mapping) else tree:
         if isinstance(leaf, Tensor):
@@ -30,7 +31,7 @@ def two_sides(
     name = name.removesuffix("_")
     if name == "einsum":
         _, sides = equation_of_two(args)
-        pair: Any = sides if len(sides) == 2 else None  # noqa: PLR2004  left and right
+        pair: Any = sides if len(sides) == 2 else None
     else:
         pair = operands(name, args, kwargs)
     if pair is None or not all(isinstance(side, Tensor) for side in pair):

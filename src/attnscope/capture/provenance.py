@@ -138,7 +138,7 @@ def to_chain(last: Iterable[Node]) -> Chain:
     inputs: dict[int, Held] = {}
     known: dict[int, int] = {}
 
-    def place(leaf: Any) -> Any:  # noqa: ANN401  any recorded argument
+    def place(leaf: Any) -> Any:
         if isinstance(leaf, Output):
             return Value(positions[(id(leaf.node), leaf.index)])
         if isinstance(leaf, Held):

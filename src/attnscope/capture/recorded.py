@@ -89,7 +89,7 @@ class RecordedEvidence(Evidence):
 
     def value(self, name: str) -> Tensor:
         """Return one tensor in the canonical layout."""
-        with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
             return self._value(name)
 
     def _value(self, name: str) -> Tensor:
@@ -99,7 +99,9 @@ class RecordedEvidence(Evidence):
         if name == "k":
             return self._unscaled(axes.k.canonical(self.k_operand.held.tensor), self.k_operand)
         if name == "v":
-            return self.spread(_named(axes.v, name, first.value.held).canonical(first.value.held.tensor))
+            return self.spread(
+                _named(axes.v, name, first.value.held).canonical(first.value.held.tensor)
+            )
         if name == "context":
             return _named(axes.context, name, first.output).canonical(first.output.tensor)
         return self._stage(name)
@@ -129,9 +131,7 @@ class RecordedEvidence(Evidence):
             raise _unnamed(name, output.node.shapes[output.index])
         position = self.chain.position(output.node, output.index)
         tensor = (
-            kept[output.index].detach()
-            if kept
-            else self.chain.program.run([position])[position]
+            kept[output.index].detach() if kept else self.chain.program.run([position])[position]
         )
         canonical = arrangement.canonical(tensor)
         extra = canonical.shape[-1] - self.sizes.keys
@@ -191,9 +191,7 @@ class RecordedEvidence(Evidence):
         canonical = own.canonical(gradient, add_copies=True)
         return self.spread(canonical) * scale_of(operand.trail)
 
-    def _inner_gradient(
-        self, name: str, wanted: list[int], cotangents: list[Tensor]
-    ) -> Tensor:
+    def _inner_gradient(self, name: str, wanted: list[int], cotangents: list[Tensor]) -> Tensor:
         output = self.reading.scores if name == "scores" else self.reading.weights
         arrangement = self.axes.arrange(output.node, output.index)
         if arrangement is None:
@@ -212,8 +210,10 @@ class RecordedEvidence(Evidence):
         with torch.inference_mode(mode=False), torch.enable_grad():
             values = self.chain.program.run(wanted, {position: leaf})
             outputs = [values[index] for index in wanted]
-            (gradient,) = torch.autograd.grad(outputs, [leaf], cotangents, allow_unused=True)
-        return torch.zeros_like(leaf) if gradient is None else gradient
+            (gradient,) = torch.autograd.grad(
+                outputs, [leaf], cotangents, allow_unused=True, materialize_grads=True
+            )
+        return gradient
 
     def context_axes(self) -> tuple[str, ...]:
         """Return what each axis of the real output is."""

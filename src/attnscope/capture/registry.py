@@ -11,6 +11,8 @@ from attnscope.calls.held import Held, storage_key
 
 if TYPE_CHECKING:
     from attnscope.capture.provenance import Node
+    from attnscope.capture.softmaxes import Softmax
+    from attnscope.capture.step import Step
     from attnscope.capture.trail import Trail
 
 

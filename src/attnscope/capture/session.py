@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any, Literal
 
 import torch
@@ -16,22 +15,15 @@ from attnscope.calls.program import RandomState, random_state
 from attnscope.calls.trace import Trace, Unseen
 from attnscope.capture.adapters import ADAPTERS, REBOUND
 from attnscope.capture.chunked import ChunkedEvidence, is_open
+from attnscope.capture.finding import best_start
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent
 from attnscope.capture.interceptor import Handler, Interceptor, recording
-from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.keeping import Keep, keep_only
+from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.operands import tensors_in
 from attnscope.capture.place import Place, find_place
-from attnscope.capture.provenance import Chain, Node, ancestors, bypasses, leads_to, to_chain
-from attnscope.capture.reading.axes import (
-    AxesReading,
-    NotAttentionError,
-    product_of,
-    read_axes,
-    read_some_axes,
-)
-from attnscope.capture.reading.recipe import outermost_softmaxes
+from attnscope.capture.provenance import Node, ancestors, to_chain
 from attnscope.capture.rebinding import rebound
 from attnscope.capture.recorded import Product, RecordedEvidence
 from attnscope.capture.recorder import Found, Outcome, Recorder
@@ -103,7 +95,7 @@ class Session:
         if self._joins(found, place):
             return Outcome()
         chain = to_chain([found.weights.node, found.node])
-        best = _best_start(chain, found)
+        best = best_start(chain, found)
         if best is None:
             return None
         start, axes = best
@@ -125,7 +117,7 @@ class Session:
     def _close(self, node: Node, output: Tensor) -> bool:
         """Make one call of those that went over chunks of the keys."""
         calls = [self._open[number] for number in sorted(node.carries)]
-        if len(calls) < 2:  # noqa: PLR2004  one chunk is all there is
+        if len(calls) < 2:
             return False
         parts = [call.evidence for call in calls if isinstance(call.evidence, RecordedEvidence)]
         held = self.recorder.registry.hold(output)
@@ -188,7 +180,9 @@ class Session:
             self.trace.unseen.append(Unseen(module, reason))
 
     def _kernel(self, adapter: Adapter) -> Handler:
-        def handle(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        def handle(
+            function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+        ) -> Any:
             name = getattr(function, "__name__", type(function).__name__)
             random = None
             with self.recorder.barrier(name):
@@ -199,7 +193,9 @@ class Session:
                 place = find_place(self.root)
                 module = self.name_of(place)
                 if self.options.wants(module):
-                    self._kernels(adapter.read(function, args, kwargs, output), module, place, random)
+                    self._kernels(
+                        adapter.read(function, args, kwargs, output), module, place, random
+                    )
             return output
 
         return handle
@@ -221,19 +217,25 @@ class Session:
     def _fused(self, kernel: KernelCall, module: str, place: Place) -> None:
         for held in kernel.held:
             self.recorder.registry.watch(held)
-        operands = [self.recorder.operand(tensor) for tensor in (kernel.q, kernel.k, kernel.v)]
-        output = self.recorder.registry.hold(kernel.output)
-        evidence = fused_evidence(kernel, *operands, output, self._watch(kernel.output))
+        operand = self.recorder.operand
+        evidence = fused_evidence(
+            kernel,
+            q=operand(kernel.q),
+            k=operand(kernel.k),
+            v=operand(kernel.v),
+            output=self.recorder.registry.hold(kernel.output),
+            cotangent=self._watch(kernel.output),
+        )
         call = self._call(module, place, kernel.kind, evidence)
         keep_only(call, self._keep)
 
     def _opening(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         with self.interceptor:
             return opened(function)(*args, **kwargs)
 
-    def _call(self, module: str, place: Place, kind: str, evidence: Any) -> Call:  # noqa: ANN401
+    def _call(self, module: str, place: Place, kind: str, evidence: Any) -> Call:
         call = Call(
             index=len(self.trace.calls),
             module=module,
@@ -275,7 +277,9 @@ class Session:
     def recording(self) -> Iterator[Trace]:
         """Record everything that runs inside, in this thread."""
         handlers: dict[Callable[..., Any], Handler] = {
-            function: self._kernel(adapter) for adapter in ADAPTERS for function in adapter.functions()
+            function: self._kernel(adapter)
+            for adapter in ADAPTERS
+            for function in adapter.functions()
         }
         handlers[torch.nn.functional.multi_head_attention_forward] = self._opening
         self.interceptor = Interceptor(self.recorder.run, handlers)
@@ -315,84 +319,6 @@ def _iterates(node: Node) -> bool:
 def _has_own_samples(found: Found, first: tuple[int, ...]) -> bool:
     """Return whether the further values are like the first ones, not a table all samples share."""
     return len(found.value.held.shape) == len(first) and found.value.held.shape[0] == first[0]
-
-
-def _best_start(chain: Chain, found: Found) -> tuple[Node, AxesReading] | None:
-    """Return the product that is q·k, with its axes; None where there is no attention."""
-    best: tuple[tuple[bool, bool, int], Node, AxesReading] | None = None
-    softmax = outermost_softmaxes(chain.nodes)
-    inside = {id(node) for node in ancestors(softmax[:1])} if softmax else None
-    unnamed: list[Node] = []
-    for node in chain.nodes:
-        if node.left is None or node.right is None or (inside and id(node) not in inside):
-            continue
-        try:
-            axes = read_axes(
-                chain, node, found.weights, found.value, found.node, weights_left=found.weights_left
-            )
-        except NotAttentionError:
-            continue
-        if axes is None:
-            unnamed.append(node)
-            continue
-        if not softmax and not _is_plausible(chain, node, axes, found.weights.node):
-            continue
-        rank = _rank(node, axes)
-        if rank is not None and (best is None or rank >= best[0]):
-            best = (rank, node, axes)
-    if best is not None:
-        return best[1], best[2]
-    return _unnamed_start(unnamed, found) if softmax else None
-
-
-_EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
-_SHORT = 16
-
-
-def _is_plausible(chain: Chain, start: Node, axes: AxesReading, weights: Node) -> bool:
-    """Return whether something other than a softmax may have made weights of this product.
-
-    Activations (ReLU, SiLU, powers) stand in feed-forward layers, gates and norms as well, so what
-    lies between has to be short, to have queries and keys throughout, and keys that are tokens.
-    """
-    if bypasses(start, weights):
-        return False
-    between = [node for node in chain.nodes if node.sequence > start.sequence]
-    if any(node.name in _EXPONENTIALS for node in between):
-        return True
-    if start.name == "sum" or axes.sizes.value_dim == 1:
-        return False
-    path = [node for node in between if node.normalised or start in node.parents]
-    named = all(axes.arrange(node) is not None for node in path if node.shapes)
-    return named and len(path) <= _SHORT and not axes.keys_are_features
-
-
-def _rank(node: Node, axes: AxesReading) -> tuple[bool, bool, int] | None:
-    """Return how well a product suits as q·k; None where its keys are mere parameters."""
-    product = product_of(node)
-    if product is None or node.left is None or node.right is None:
-        return None
-    free, key = (product.right, node.left) if axes.keys_left else (product.left, node.right)
-    if key.weight:
-        return None
-    own = not (node.left.weight or node.right.weight)
-    return bool(free) or axes.sizes.queries == 1, own, prod(key.held.shape)
-
-
-def _unnamed_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | None:
-    """Return the first product of two activations that a softmax led on to a product with v.
-
-    What comes from sums over its rows alone is not its weights.
-    """
-    for node in nodes:
-        if node.left is None or node.right is None or node.left.weight or node.right.weight:
-            continue
-        if not leads_to(node, found.weights.node):
-            continue
-        axes = read_some_axes(node, found.value)
-        if axes is not None:
-            return node, axes
-    return None
 
 
 def _module_names(root: nn.Module | None) -> dict[int, str]:

@@ -50,7 +50,10 @@ class Softmax:
         if self.sequence is not None:
             return "similarity", "products of two tensors are normalised and meet no values"
         if any(name in _PRODUCTS for name in used):
-            return "pooling", "weights that come from no product of q and k are multiplied with values"
+            return (
+                "pooling",
+                "weights that come from no product of q and k are multiplied with values",
+            )
         if "mul" in used and ("sum" in used or "mean" in used):
             return "pooling", "a weighted sum whose weights come from no product of q and k"
         if "mul" in used:

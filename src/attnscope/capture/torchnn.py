@@ -136,7 +136,7 @@ class _Recomputing(torch.enable_grad):
         for interceptor in recording_here():
             self._seen.enter_context(interceptor)
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """Take them off again."""
         self._seen.close()
         super().__exit__(*error)

@@ -22,7 +22,6 @@ LAYOUT = frozenset(
 """Operations that rearrange what is there, or change only its precision."""
 
 
-
 @dataclass(frozen=True, slots=True)
 class Unfollowed:
     """A tensor of which nothing is known but its shape."""

@@ -17,7 +17,9 @@ _RECURRENT = re.compile(
 )
 """Class names of layers that mix tokens by a recurrence or a linear kernel."""
 
-_INSIDE = re.compile(r"Norm|MLP|Mlp|Embed|Expert|Gate$|Router|Conv|Cache|Model$|For[A-Z]|Activation|Rotary")
+_INSIDE = re.compile(
+    r"Norm|MLP|Mlp|Embed|Expert|Gate$|Router|Conv|Cache|Model$|For[A-Z]|Activation|Rotary"
+)
 """Class names of their parts."""
 
 
@@ -95,8 +97,10 @@ def recurrent(root: nn.Module | None, trace: Trace) -> Iterator[Unseen]:
     for name, module in root.named_modules() if root is not None else ():
         kind = type(module).__name__
         inner = any(name == one or name.startswith(f"{one}.") for one in told)
-        if inner or not _mixes_tokens(module) or any(
-            _mixes_tokens(child) for child in module.modules() if child is not module
+        if (
+            inner
+            or not _mixes_tokens(module)
+            or any(_mixes_tokens(child) for child in module.modules() if child is not module)
         ):
             continue
         if not any(call.module == name or call.module.startswith(f"{name}.") for call in trace):

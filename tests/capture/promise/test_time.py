@@ -50,7 +50,6 @@ CHANGES: dict[str, Callable[[Tensor], Any]] = {
     "dropout": lambda x: F.dropout(x, 0.9, inplace=True),
     "random": lambda x: x.normal_(),
     "init": lambda x: nn.init.constant_(x, 3.0),
-    "set_": lambda x: x.set_(torch.zeros_like(x)),  # type: ignore[call-overload]
     "resize_": lambda x: x.resize_(1, 1, 2, 2),
     "set data": lambda x: setattr(x, "data", torch.zeros(3)),
     "numpy": lambda x: x.detach().numpy().fill(3.0),
@@ -117,6 +116,19 @@ def test_changed_after_the_recording() -> None:
         ATTENTIONS["by hand"](q, k, v, 0.0, training=False)
     q.add_(1)
     with pytest.raises(ReplayError, match="changed in place"):
+        _ = trace[0].q
+
+
+@every_attention
+def test_a_change_that_no_mode_sees_is_told(attend: Callable[..., Tensor]) -> None:
+    """PyTorch hands `Tensor.set_` to nobody; the version counter gives it away."""
+
+    def build() -> nn.Module:
+        return Changes(attend, lambda x: x.set_(torch.zeros(3).untyped_storage()))
+
+    with torch.no_grad():
+        trace = undisturbed(build, lambda model: model(*inputs())[1:])
+    with pytest.raises(ReplayError, match="out of attnscope's sight"):
         _ = trace[0].q
 
 

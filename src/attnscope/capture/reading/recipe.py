@@ -12,7 +12,7 @@ from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
 from attnscope.capture.functions import Kind, kind_of
-from attnscope.capture.provenance import Chain, Node, Output, ancestors
+from attnscope.capture.provenance import Node, Output, ancestors
 from attnscope.capture.reading.axes import AxesReading
 from attnscope.capture.reading.normaliser import NormaliserReading, read_normaliser
 from attnscope.capture.reading.scores import ScoresReading, read_scores
@@ -126,7 +126,7 @@ def read_recipe(evidence: RecordedEvidence) -> Reading:
     stages = evidence.stages
     if not has_values(evidence.products[0].output.raw):
         return _finished(evidence, Reading(_unread(evidence), stages.scores, stages.weights))
-    with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+    with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
         best = None
         for scores in (stages.scores, *stages.others):
             if evidence.axes.arrange(scores.node, scores.index) is None:
@@ -150,13 +150,13 @@ def _doubts(reading: Reading) -> int:
 def read_chunk(evidence: RecordedEvidence) -> Reading:
     """Read one chunk of the keys: scores as they are, before a running maximum is subtracted."""
     stages = evidence.stages
-    with torch.no_grad(), torch._C.DisableTorchFunction():  # type: ignore[no-untyped-call]  # noqa: SLF001
+    with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
         return _finished(evidence, _read_from(stages.scores, evidence))
 
 
 def _unread(evidence: RecordedEvidence) -> Recipe:
     stages = evidence.stages
-    unknown = ("scale", "mask", "bias")
+    unknown: tuple[str, ...] = ("scale", "mask", "bias")
     if stages.named is None:
         unknown = (*unknown, "normaliser")
     return Recipe(
@@ -341,7 +341,7 @@ def _summed_axis(evidence: RecordedEvidence, reading: Reading) -> str:
         node = output.node
         axis = _dimension(node) if node.name in {"sum", "logsumexp", "norm"} else None
         if node.name == "normalize":  # input, p, dim
-            axis = node.kwargs.get("dim", node.args[2] if len(node.args) > 2 else 1)  # noqa: PLR2004
+            axis = node.kwargs.get("dim", node.args[2] if len(node.args) > 2 else 1)
         if axis is not None:
             source = _input_of(node)
             return "·".join(evidence.axes.roles(source.node, source.index, axis)) or "unknown"

@@ -62,7 +62,7 @@ class Trails:
                 layout = layout.replace(out, known.axes[mine])
         return layout
 
-    def _leaf(self, leaf: Any) -> Any:  # noqa: ANN401  any recorded argument
+    def _leaf(self, leaf: Any) -> Any:
         if isinstance(leaf, Trail):
             return self.layout(leaf) or Unknown(leaf.shape)
         if isinstance(leaf, Unfollowed):
@@ -80,7 +80,7 @@ def scale_of(trail: Trail | None) -> Number:
 
 def _scale(trail: Trail, depth: int) -> Number:
     name = trail.name.removesuffix("_")
-    if trail.is_origin or depth > 60:  # noqa: PLR2004
+    if trail.is_origin or depth > 60:
         return 1.0
     before = [leaf for leaf in _flat(trail.args) if isinstance(leaf, Trail)]
     if name in {"mul", "rmul", "div"} and before:
@@ -108,7 +108,7 @@ def _times(trail: Trail, name: str, before: list[Trail], depth: int) -> Number:
     return scale
 
 
-def _flat(tree: Any) -> list[Any]:  # noqa: ANN401
+def _flat(tree: Any) -> list[Any]:
     if isinstance(tree, (tuple, list)):
         return [leaf for item in tree for leaf in _flat(item)]
     return [tree]

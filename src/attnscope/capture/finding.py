@@ -1,0 +1,93 @@
+"""Finds q·k among the products behind some weights, or that there is no attention."""
+
+from __future__ import annotations
+
+from math import prod
+
+from attnscope.capture.provenance import Chain, Node, ancestors, bypasses, leads_to
+from attnscope.capture.reading.axes import (
+    AxesReading,
+    NotAttentionError,
+    product_of,
+    read_axes,
+    read_some_axes,
+)
+from attnscope.capture.reading.recipe import outermost_softmaxes
+from attnscope.capture.recorder import Found
+
+_EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
+_SHORT = 16
+
+
+def best_start(chain: Chain, found: Found) -> tuple[Node, AxesReading] | None:
+    """Return the product that is q·k, with its axes; None where there is no attention."""
+    best: tuple[tuple[bool, bool, int], Node, AxesReading] | None = None
+    softmax = outermost_softmaxes(chain.nodes)
+    inside = {id(node) for node in ancestors(softmax[:1])} if softmax else None
+    unnamed: list[Node] = []
+    for node in chain.nodes:
+        if node.left is None or node.right is None or (inside and id(node) not in inside):
+            continue
+        try:
+            axes = read_axes(
+                chain, node, found.weights, found.value, found.node, weights_left=found.weights_left
+            )
+        except NotAttentionError:
+            continue
+        if axes is None:
+            unnamed.append(node)
+            continue
+        if not softmax and not _is_plausible(chain, node, axes, found.weights.node):
+            continue
+        rank = _rank(node, axes)
+        if rank is not None and (best is None or rank >= best[0]):
+            best = (rank, node, axes)
+    if best is not None:
+        return best[1], best[2]
+    return _unnamed_start(unnamed, found) if softmax else None
+
+
+def _is_plausible(chain: Chain, start: Node, axes: AxesReading, weights: Node) -> bool:
+    """Return whether something other than a softmax may have made weights of this product.
+
+    Activations (ReLU, SiLU, powers) stand in feed-forward layers, gates and norms as well, so what
+    lies between has to be short, to have queries and keys throughout, and keys that are tokens.
+    """
+    if bypasses(start, weights):
+        return False
+    between = [node for node in chain.nodes if node.sequence > start.sequence]
+    if any(node.name in _EXPONENTIALS for node in between):
+        return True
+    if start.name == "sum" or axes.sizes.value_dim == 1:
+        return False
+    path = [node for node in between if node.normalised or start in node.parents]
+    named = all(axes.arrange(node) is not None for node in path if node.shapes)
+    return named and len(path) <= _SHORT and not axes.keys_are_features
+
+
+def _rank(node: Node, axes: AxesReading) -> tuple[bool, bool, int] | None:
+    """Return how well a product suits as q·k; None where its keys are mere parameters."""
+    product = product_of(node)
+    if product is None or node.left is None or node.right is None:
+        return None
+    free, key = (product.right, node.left) if axes.keys_left else (product.left, node.right)
+    if key.weight:
+        return None
+    own = not (node.left.weight or node.right.weight)
+    return bool(free) or axes.sizes.queries == 1, own, prod(key.held.shape)
+
+
+def _unnamed_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | None:
+    """Return the first product of two activations that a softmax led on to a product with v.
+
+    What comes from sums over its rows alone is not its weights.
+    """
+    for node in nodes:
+        if node.left is None or node.right is None or node.left.weight or node.right.weight:
+            continue
+        if not leads_to(node, found.weights.node):
+            continue
+        axes = read_some_axes(node, found.value)
+        if axes is not None:
+            return node, axes
+    return None

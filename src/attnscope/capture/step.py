@@ -1,0 +1,142 @@
+"""One operation of the model, while it is being noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.held import Held
+from attnscope.calls.program import Autocast, RandomState
+from attnscope.capture.functions import Kind, changes_in_place
+from attnscope.capture.operands import tensors_in
+from attnscope.capture.provenance import Output
+
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
+
+WRITES_LISTS = "_foreach_"
+"""How the names of functions begin that change whole lists of tensors."""
+
+
+class Step:
+    """One operation that just ran."""
+
+    __slots__ = (
+        "args",
+        "function",
+        "kept",
+        "kind",
+        "kwargs",
+        "name",
+        "output",
+        "plain",
+        "random",
+        "shapes",
+        "sources",
+        "tensors",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        kind: Kind,
+        args: Args,
+        kwargs: Kwargs,
+        tensors: list[Tensor],
+    ) -> None:
+        self.name, self.function, self.kind = name, function, kind
+        self.args, self.kwargs, self.tensors = args, kwargs, tensors
+        self.sources: dict[int, Output] = {}
+        self.output: Any = None
+        self.plain = False  # nested and sparse tensors have no axes to follow
+        self.random: RandomState | None = None
+        self.kept: Held | None = None
+        self.shapes: list[tuple[int, ...]] = []
+
+    def without_output(self, shapes: list[tuple[int, ...]]) -> Step:
+        """Return the operation without the tensor that it made, which may go."""
+        step = Step(self.name, self.function, self.kind, self.args, self.kwargs, self.tensors)
+        step.shapes = shapes
+        return step
+
+    def targets(self) -> list[Tensor]:
+        """Return the tensors that the operation writes to."""
+        out = self.kwargs.get("out")
+        if out is not None:
+            return list(tensors_in((out,)))
+        if self.name.startswith(WRITES_LISTS):
+            return list(tensors_in(self.args[:1]))
+        if changes_in_place(self.name) or self.kwargs.get("inplace") is True:
+            return self.tensors[:1]
+        return []
+
+    def target(self) -> Tensor | None:
+        """Return the one tensor that the operation wrote to, where it wrote to one."""
+        targets = self.targets()
+        return targets[0] if len(targets) == 1 else None
+
+
+def both_sides(step: Step) -> tuple[Tensor, Tensor] | None:
+    if len(step.args) == 2 and all(isinstance(arg, Tensor) for arg in step.args):
+        return step.args[0], step.args[1]
+    return None
+
+
+def strong(step: Step, tensor: Tensor) -> Output | None:
+    """Return where `tensor` stands in a chain; None for a mere projection by a parameter."""
+    out = step.sources.get(id(tensor))
+    return None if out is None or (out.node.weak and not out.node.normalised) else out
+
+
+def divides_by_itself(step: Step) -> bool:
+    """Return whether a value of a chain is divided by another of the same chain."""
+    return step.name in {"div", "div_", "rdiv"} and len(step.sources) > 1
+
+
+def divides_sums(step: Step) -> bool:
+    """Return whether summed-up contexts are divided by something of the same chain."""
+    if len(step.args) < 2:
+        return False
+    first, second = (
+        step.sources.get(id(leaf)) if isinstance(leaf, Tensor) else None for leaf in step.args[:2]
+    )
+    if first is None or second is None or bool(first.node.carries) == bool(second.node.carries):
+        return False
+    if step.name in {"div", "div_"}:
+        return bool(first.node.carries)
+    divisor = second if first.node.carries else first
+    return step.kind is Kind.PRODUCT and divisor.node.name in {"reciprocal", "rdiv", "div", "pow"}
+
+
+def flat(output: Any) -> list[Tensor]:
+    if isinstance(output, Tensor):
+        return [output] if is_plain(output) else []
+    if isinstance(output, (tuple, list)):
+        return [tensor for tensor in tensors_in(output) if is_plain(tensor)]
+    return []
+
+
+def shapes_of(output: Any) -> list[tuple[int, ...]]:
+    return [tuple(tensor.shape) for tensor in flat(output)]
+
+
+def has_floats(output: Any, step: Step) -> bool:
+    if step.name == "setitem":
+        return True
+    return any(tensor.is_floating_point() or tensor.is_complex() for tensor in flat(output))
+
+
+def is_plain(tensor: Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_nested
+
+
+def autocast_on(device_type: str) -> Autocast | None:
+    if not torch.amp.is_autocast_available(device_type):
+        return None
+    if torch.is_autocast_enabled(device_type):
+        return Autocast(device_type, torch.get_autocast_dtype(device_type))
+    return None
