@@ -232,7 +232,8 @@ class FusedEvidence(Evidence):
         cotangent = self.arrangements["context"].canonical(self.cotangent.tensor())
         if name == "context":
             return cotangent
-        with torch.inference_mode(mode=False), torch.enable_grad():
+        own = torch._C.DisableTorchFunction()  # noqa: SLF001
+        with own, torch.inference_mode(mode=False), torch.enable_grad():
             return self._backward(name, cotangent)
 
     def _backward(self, name: str, cotangent: Tensor) -> Tensor:

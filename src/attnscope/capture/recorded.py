@@ -166,6 +166,8 @@ class RecordedEvidence(Evidence):
         wanted = [self.chain.position(product.node) for product in self.products]
         if name in {"scores", "weights"}:
             return self._inner_gradient(name, wanted, cotangents)
+        if name != "v" and getattr(self.axes, name).shape[0] < self.sizes.batch:
+            return self._shared_gradient(name, wanted, cotangents)
         operand = {"q": self.q_operand, "k": self.k_operand, "v": first.value}[name]
         own = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
         arrangement = _named(own, name, operand.held)
@@ -174,6 +176,23 @@ class RecordedEvidence(Evidence):
         gradient = self._backward(wanted, cotangents, position, leaf)
         canonical = arrangement.canonical(gradient, add_copies=True)
         return self.spread(canonical) * scale_of(operand.trail)
+
+    def _shared_gradient(
+        self, name: str, wanted: list[int], cotangents: list[Tensor]
+    ) -> Tensor:
+        """Give each sample its own gradient of a q or k that all samples share."""
+        position = self.chain.position(self.start)
+        with torch.no_grad():
+            leaf = self.chain.program.run([position])[position].clone()
+        gradient = self._backward(wanted, cotangents, position, leaf.requires_grad_())
+        product = self.axes.raw.canonical(gradient)  # batch heads queries keys
+        q, k = self.value("q"), self.value("k")
+        scale = scale_of(self.q_operand.trail) * scale_of(self.k_operand.trail)
+        group = self.sizes.heads // k.shape[1]
+        if name == "q":
+            return product @ k.repeat_interleave(group, 1) * scale
+        by_head = product.mT @ q * scale
+        return by_head.unflatten(1, (k.shape[1], group)).sum(2)
 
     def gradient_of_scores(self, name: str, cotangent: Tensor) -> Tensor:
         """Carry a gradient of the scores (batch, heads, queries, keys) on to q or k."""

@@ -17,7 +17,7 @@ from attnscope.calls.held import Held, storage_key
 from attnscope.calls.program import map_leaves, random_state
 from attnscope.capture.describing import MIXES, Describer
 from attnscope.capture.functions import Kind, operation_name
-from attnscope.capture.operands import tensors_in, two_sides
+from attnscope.capture.operands import pairing_of, tensors_in, two_sides
 from attnscope.capture.ownwork import OwnWork
 from attnscope.capture.place import find_source
 from attnscope.capture.provenance import LONGEST, LONGEST_OPEN, Node, Operand, Output
@@ -170,14 +170,19 @@ class Recorder:
         if step.kind is Kind.REDUCTION and self._summed_product(step):
             return
         self.describer.describe(step)
-        if step.kind is Kind.PRODUCT:
-            self._remember_product(step)
+        pair = both_sides(step) if step.kind is Kind.PRODUCT else None
+        if pair is not None and pair[0].shape != pair[1].shape:
+            self._remember_product(step, *pair)
 
     def _contraction(self, step: Step, left: Tensor, right: Tensor) -> bool:
         """Deal with a product of two tensors; False where it is an ordinary operation."""
         behind_left, behind_right = strong(step, left), strong(step, right)
         weights = self.describer.is_weight(left), self.describer.is_weight(right)
         if behind_left is None and behind_right is None:
+            if step.name == "einsum" and _sums_nothing(step, left, right):
+                self.describer.describe(step)
+                self._remember_product(step, left, right)
+                return True
             if all(weights) or (any(weights) and not may_be_queries(step.name, left, weights)):
                 return False
             self._start(step, left, right, weights, ())
@@ -235,15 +240,12 @@ class Recorder:
         trail = entry.trail if entry is not None else None
         return Operand(self.registry.hold(tensor), trail, weight, id(tensor))
 
-    def _remember_product(self, step: Step) -> None:
-        """Note an elementwise product with broadcasting: a sum may make it a contraction."""
-        pair = both_sides(step)
-        if pair is None or pair[0].shape == pair[1].shape or not pair[0].dim() or not pair[1].dim():
-            return
-        if self.describer.is_weight(pair[0]) or self.describer.is_weight(pair[1]):
-            return
-        shapes = shapes_of(step.output)
-        self.registry.entry(step.output).product = step.without_output(shapes)
+    def _remember_product(self, step: Step, left: Tensor, right: Tensor) -> None:
+        """Note a product that spreads one side over the other: a sum may make it a contraction."""
+        is_weight = self.describer.is_weight
+        if left.dim() and right.dim() and not is_weight(left) and not is_weight(right):
+            shapes = shapes_of(step.output)
+            self.registry.entry(step.output).product = step.without_output(shapes)
 
     def _summed_product(self, step: Step) -> bool:
         """Start a chain at the sum of a product of two tensors."""
@@ -252,7 +254,8 @@ class Recorder:
             return False
         product = entry.product
         entry.product = None
-        left, right = product.args
+        pair = two_sides(product.name, product.args, product.kwargs)
+        left, right = pair if pair is not None else product.args
         first = self._start(product, left, right, (False, False), (), attach=False)
         node = self._node(step, held={}, sources={id(step.tensors[0]): Output(first, 0)})
         node.left, node.right = first.left, first.right
@@ -437,6 +440,12 @@ class Found:
         self.node = node
         self.output = output
         self.weights_left = weights_left
+
+
+def _sums_nothing(step: Step, left: Tensor, right: Tensor) -> bool:
+    """Return whether an einsum is an outer product, whose sum is still to come."""
+    pairs = pairing_of(step.name, step.args, step.kwargs, (left, right))
+    return pairs is not None and not pairs.summed
 
 
 def may_be_queries(name: str, left: Tensor, weights: tuple[bool, bool]) -> bool:

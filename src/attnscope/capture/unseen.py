@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -38,15 +39,24 @@ def scripted(root: nn.Module | None) -> Iterator[Unseen]:
 
 
 def _scripted_functions(module: nn.Module) -> Iterator[str]:
-    """Yield names of scripted functions that the forward of `module` uses."""
-    forward = getattr(type(module).forward, "__wrapped__", type(module).forward)
-    code, names = getattr(forward, "__code__", None), getattr(forward, "__globals__", {})
-    for name in code.co_names if code is not None else ():
-        if isinstance(names.get(name), torch.jit.ScriptFunction):
-            yield name
-    for name, value in vars(module).items():
+    """Yield names of scripted functions that the forward of `module` or its attributes use."""
+    own = [value for value in vars(module).values() if callable(value)]
+    for value in own:
         if isinstance(value, torch.jit.ScriptFunction):
-            yield name
+            yield value.name
+    for function in (type(module).forward, *own):
+        yield from _scripted_in(inspect.unwrap(function))
+
+
+def _scripted_in(function: object) -> Iterator[str]:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return
+    names = getattr(function, "__globals__", {})
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    for value in (*(names.get(name) for name in code.co_names), *cells):
+        if isinstance(value, torch.jit.ScriptFunction):
+            yield value.name
 
 
 def unrecognised(root: nn.Module | None, trace: Trace) -> Iterator[Unseen]:

@@ -27,17 +27,51 @@ def product_of(node: Node) -> Contraction | None:
 def pairing(node: Node, shapes: tuple[Shape, Shape]) -> Contraction | None:
     """Return the axes of a contraction, also of one written as a product and a sum."""
     if node.name == "sum":
+        product = node.parents[0]
+        if product.name == "einsum":
+            return _summed_einsum(node, pairing(product, shapes))
         return _summed_product(node, shapes)
     return pairing_of(node.name, node.args, node.kwargs, (_Shaped(shapes[0]), _Shaped(shapes[1])))
 
 
-def _summed_product(node: Node, shapes: tuple[Shape, Shape]) -> Contraction | None:
-    rank = max(len(shape) for shape in shapes)
+def _summed_einsum(node: Node, product: Contraction | None) -> Contraction | None:
+    """Return the axes of an einsum that sums nothing, followed by a sum."""
+    gone = _summed_axes(node, len(node.parents[0].shapes[0]))
+    if product is None or gone is None:
+        return None
+    both = {out: (left, right) for left, right, out in product.batch}
+    if not all(out in both and -1 not in both[out] for out in gone):
+        return None
+    keep = _keeps(node)
+
+    def moved(out: int) -> int:
+        return out if keep else out - sum(axis < out for axis in gone)
+
+    return Contraction(
+        tuple((left, right, moved(out)) for left, right, out in product.batch if out not in gone),
+        tuple((axis, moved(out)) for axis, out in product.left),
+        tuple((axis, moved(out)) for axis, out in product.right),
+        tuple(both[out] for out in sorted(gone)),
+    )
+
+
+def _summed_axes(node: Node, rank: int) -> set[int] | None:
     dims = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", node.kwargs.get("axis"))
     if dims is None:
         return None
-    gone = {axis % rank for axis in (dims if isinstance(dims, (tuple, list)) else (dims,))}
-    keep = bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
+    return {axis % rank for axis in (dims if isinstance(dims, (tuple, list)) else (dims,))}
+
+
+def _keeps(node: Node) -> bool:
+    return bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))  # noqa: PLR2004
+
+
+def _summed_product(node: Node, shapes: tuple[Shape, Shape]) -> Contraction | None:
+    rank = max(len(shape) for shape in shapes)
+    gone = _summed_axes(node, rank)
+    if gone is None:
+        return None
+    keep = _keeps(node)
     batch, left, right, summed = [], [], [], []
     out = 0
     for axis in range(rank):
