@@ -28,11 +28,11 @@ def run(folder: Path, only: Sequence[str], *, quick: bool, threads: int) -> int:
     """
     start = time.monotonic()
     variants = _chosen(only)
-    results = [
-        _case(case, variants, case.quick if quick else case.rounds, threads, _teller(case, start))
-        for case in _cases(only)
-    ]
-    write(folder, results, threads)
+    results: list[CaseResult] = []
+    for case in _cases(only):
+        rounds = case.quick if quick else case.rounds
+        results.append(_case(case, variants, rounds, threads, _teller(case, start)))
+        write(folder, results, threads)
     targets = [target for result in results for target in result.targets()]
     for target in targets:
         print(f"{'met' if target.met else 'MISSED'}: {target.case}: {target.text} ({target.found})")

@@ -55,6 +55,7 @@ _OPERATORS = {
     "concatenate": "cat",
     "_softmax": "softmax",
     "_log_softmax": "log_softmax",
+    "expit": "sigmoid",
 }
 
 _SKIPPED = frozenset(
@@ -129,6 +130,7 @@ def _name_of(function: Function) -> str:
         return raw
     if raw.startswith("__") and raw.endswith("__") and raw not in _SKIPPED | _MEMORY:
         raw = raw[2:-2]
+    raw = raw.removeprefix("special_").removeprefix("linalg_")
     return _OPERATORS.get(raw, raw)
 
 

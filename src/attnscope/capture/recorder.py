@@ -54,6 +54,7 @@ class Recorder:
         on_start: Callable[[Node], None],
         on_softmax: Callable[[str, Node | None], Softmax],
         on_fault: Callable[[str, Exception], None],
+        on_sparse: Callable[[str], None],
         *,
         keep_outputs: bool = False,
     ) -> None:
@@ -68,6 +69,7 @@ class Recorder:
         self.on_start = on_start
         self.on_softmax = on_softmax
         self.on_fault = on_fault
+        self.on_sparse = on_sparse
         self.keep_outputs = keep_outputs
 
     # -- one operation ------------------------------------------------------------------------
@@ -102,6 +104,9 @@ class Recorder:
         """Save what the operation is about to change: random state, tensors written in place."""
         step.plain = all(is_plain(tensor) for tensor in step.tensors)
         if not step.plain:
+            sparse = any(tensor.layout is not torch.strided for tensor in step.tensors)
+            if sparse and step.name in SOFTMAXES:
+                self.on_sparse(step.name)
             return
         step.sources = self._outputs_behind(step.tensors)
         if step.sources and step.kind is Kind.RANDOM:
@@ -285,6 +290,8 @@ class Recorder:
         if node.carries and divides_sums(step) and self.on_close(node, flat(step.output)[0]):
             self._forget(step)
             return
+        if node.weak and not node.normalised:
+            self.describer.describe(step)
         self._attach(step, node)
 
     def _may_follow(self, step: Step) -> bool:
@@ -396,7 +403,7 @@ class Recorder:
         for index, tensor in enumerate(outputs):
             entry = self.registry.entry(tensor)
             entry.node, entry.index, entry.key = node, index, storage_key(tensor)
-            if not node.weak or not node.starts:
+            if not node.weak or node.normalised:
                 entry.trail = None
             if target is not None and entry.key:
                 self.registry.changes[entry.key] = node

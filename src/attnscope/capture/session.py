@@ -11,19 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.call import Call
+from attnscope.calls.held import storage_key
 from attnscope.calls.program import RandomState, random_state
 from attnscope.calls.trace import Trace, Unseen
 from attnscope.capture.adapters import ADAPTERS, REBOUND
 from attnscope.capture.chunked import ChunkedEvidence, is_open
 from attnscope.capture.finding import best_start
 from attnscope.capture.fused import fused_evidence
-from attnscope.capture.gradients import Cotangent
+from attnscope.capture.gradients import Cotangent, is_batched
 from attnscope.capture.interceptor import Handler, Interceptor, recording
 from attnscope.capture.keeping import Keep, keep_only
 from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.operands import tensors_in
 from attnscope.capture.place import Place, find_place
-from attnscope.capture.provenance import Node, ancestors, to_chain
+from attnscope.capture.provenance import Node, Operand, ancestors, to_chain
 from attnscope.capture.rebinding import rebound
 from attnscope.capture.recorded import Product, RecordedEvidence
 from attnscope.capture.recorder import Found, Outcome, Recorder
@@ -77,6 +78,7 @@ class Session:
             self._product_of_products,
             self._softmax,
             self._fault,
+            self._sparse,
             keep_outputs=options.keep == "all",
         )
         self._cotangents: list[Cotangent] = []
@@ -92,6 +94,9 @@ class Session:
 
     def _attention(self, found: Found) -> Outcome | None:
         place = find_place(self.root)
+        if is_batched(found.output):
+            self._name_unseen(place, "attention inside torch.vmap: its tensors have hidden axes")
+            return Outcome()
         if self._joins(found, place):
             return Outcome()
         chain = to_chain([found.weights.node, found.node])
@@ -200,6 +205,15 @@ class Session:
 
         return handle
 
+    def _name_unseen(self, place: Place, reason: str) -> None:
+        unseen = Unseen(self.name_of(place), reason)
+        if unseen not in self.trace.unseen:
+            self.trace.unseen.append(unseen)
+
+    def _sparse(self, name: str) -> None:
+        """Name an operation on sparse tensors that may be part of attention."""
+        self._name_unseen(find_place(self.root), f"{name} of sparse tensors, which are not followed")
+
     def _kernels(
         self,
         kernels: tuple[KernelCall, ...],
@@ -208,8 +222,7 @@ class Session:
         random: RandomState | None,
     ) -> None:
         if not kernels:
-            reason = f"a kernel call at {place.source} whose arguments could not be read"
-            self.trace.unseen.append(Unseen(module, reason))
+            self._name_unseen(place, f"a kernel call at {place.source} that could not be read")
         for kernel in kernels:
             drew = random if kernel.dropout else None
             self._fused(replace(kernel, random=drew), module, place)
@@ -312,8 +325,17 @@ class Session:
 def _iterates(node: Node) -> bool:
     """Return whether a matrix is multiplied with its own products (iterations, whitening)."""
     starts = [n for n in ancestors(node.fed) if n.left is not None and n.right is not None]
-    before = {side.key for n in starts for side in (n.left, n.right) if side is not None}
-    return any(side is not None and side.key in before for side in (node.left, node.right))
+    before = {_memory(side) for n in starts for side in (n.left, n.right) if side is not None}
+    own = [_memory(side) for side in (node.left, node.right) if side is not None]
+    if len(set(own)) < len(own) or not before.isdisjoint(own):
+        return True
+    behind = [{id(n) for n in ancestors([fed]) if n.starts} for fed in node.fed]
+    return len(behind) > 1 and behind[0] == behind[1]
+
+
+def _memory(side: Operand) -> tuple[int, int]:
+    """Return where the values of an operand lie; a transposed matrix lies where it lay before."""
+    return storage_key(side.held.raw), side.held.raw.numel()
 
 
 def _has_own_samples(found: Found, first: tuple[int, ...]) -> bool:

@@ -79,7 +79,7 @@ class Softmaxes:
 
     def claim(self, nodes: Iterable[Node]) -> None:
         """Count the softmaxes among `nodes` as attention."""
-        self._claimed.update(node.sequence for node in nodes if "softmax" in node.name)
+        self._claimed.update(node.sequence for node in nodes if "softm" in node.name)
 
     def others(self, wanted: Callable[[str], bool]) -> Iterator[Other]:
         """Iterate over those that are no part of a call, in the modules that are `wanted`."""

@@ -18,6 +18,7 @@ __all__ = ["NormaliserReading", "read_normaliser"]
 
 _BLOCK_ELEMENTS = 1 << 20
 _STEPS = 8
+_SUBTRACTING = frozenset({"sparsemax", "entmax"})
 _ELEMENTWISE = ("relu", "relu-squared", "sigmoid", "exp", "identity")
 
 
@@ -128,6 +129,10 @@ def _matches(
         expected = NORMALISERS[name](block, AXES[axis])[..., :keys]
         actual = weights[..., part, :].double()
         slack = _slack(block[..., :keys], expected, scores.dtype, dtype or weights.dtype)
+        if name in _SUBTRACTING:  # a threshold made of all scores of the row is taken off each
+            rounded = max(unit_roundoff(dtype or weights.dtype), unit_roundoff(scores.dtype))
+            size = block.abs().masked_fill(~block.isfinite(), 0).sum(-1, keepdim=True)
+            slack = slack + rounded * (1 + size)
         near = (expected - actual).abs() <= slack
         same = near | (expected == actual) | (expected.isnan() & actual.isnan())
         if not bool((same | ~counted[..., part, :]).all()):

@@ -11,6 +11,7 @@ from torch import Tensor
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
+from attnscope.calls.tolerance import largest_relative, replay
 from attnscope.capture.functions import Kind, kind_of
 from attnscope.capture.provenance import Node, Output, ancestors
 from attnscope.capture.reading.axes import AxesReading
@@ -172,7 +173,23 @@ def _read_from(scores: Output, evidence: RecordedEvidence) -> Reading:
     actual = probe.scores()
     reading = read_scores(probe, probe.raw, actual)
     recipe = _with_scores(_unread(evidence), reading, evidence)
-    return _with_normaliser(Reading(recipe, scores, evidence.stages.weights), evidence, actual)
+    found = _with_normaliser(Reading(recipe, scores, evidence.stages.weights), evidence, actual)
+    return found if evidence.stages.named is not None else _proven(found, evidence)
+
+
+def _proven(reading: Reading, evidence: RecordedEvidence) -> Reading:
+    """Return the reading of a hand-written normaliser if it makes the recorded weights, else less."""
+    recipe = reading.recipe
+    actual = _weights_at(evidence, reading.weights)
+    if recipe.unknown or recipe.normaliser in _NOT_YET or actual is None:
+        return reading
+    q, k = evidence.value("q").double(), evidence.value("k").double()
+    group = max(evidence.sizes.heads // max(evidence.sizes.kv_heads, 1), 1)
+    known = replace(recipe, group=group, expansion=evidence.axes.expansion)
+    bound = replay(actual.dtype, evidence.sizes.keys, evidence.sizes.head_dim)
+    if largest_relative(known.weights(q, k), actual[..., : evidence.sizes.keys]) <= bound:
+        return reading
+    return replace(reading, recipe=replace(recipe, normaliser="unknown", unknown=("normaliser",)))
 
 
 def _finished(evidence: RecordedEvidence, reading: Reading) -> Reading:

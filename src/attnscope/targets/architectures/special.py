@@ -37,6 +37,7 @@ _THIN = {
     "depth_coefficient": 0.5,
     "initializer_range": 0.2,
 }
+_UNGROUPED = "takes as many kv heads as heads, whatever the configuration says"
 _CONVOLUTIONS = "purely convolutional, and its channels are written down block by block"
 
 SPECIAL: dict[str, Special] = {
@@ -77,7 +78,7 @@ SPECIAL: dict[str, Special] = {
         "its experts have no default",
         {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
     ),
-    "esmc": Special("has no grouped heads", {"num_key_value_heads": 4}),
+    "esmc": Special(_UNGROUPED, {"num_key_value_heads": 4}),
     "bridgetower": Special("heads are 64 wide", {"hidden_size": 128}),
     "bridgetower_vision_model": Special("heads are 64 wide", {"hidden_size": 128}),
     "bridgetower_text_model": Special("both towers are equally wide", {"hidden_size": 128}),
@@ -97,9 +98,6 @@ SPECIAL: dict[str, Special] = {
     "llama4_vision_model": Special(
         "pixels are shuffled into channels",
         {"intermediate_size": 128, "projector_input_dim": 32, "projector_output_dim": 32},
-    ),
-    "qwen3_omni_moe_talker_text": Special(
-        "reads a field it lacks", {"shared_expert_intermediate_size": 24}
     ),
     "qwen4_exp_text": Special(
         "its indexer has no default sizes",
@@ -146,8 +144,6 @@ SPECIAL: dict[str, Special] = {
     "kosmos_2_5_vision_model": Special(
         "takes patches as they are", {"patch_embed_hidden_size": 192}
     ),
-    "pp_lcnet": Special(_CONVOLUTIONS, keep=True),
-    "pp_lcnet_v3": Special(_CONVOLUTIONS, keep=True),
     "pp_lcnet_v4": Special(_CONVOLUTIONS, keep=True),
     "univnet": Special(_CONVOLUTIONS, keep=True),
     "textnet": Special("its stem feeds the first stage", {"stem_out_channels": 8}),
@@ -293,4 +289,9 @@ SPECIAL: dict[str, Special] = {
     "mistral_large4_text": Special(
         "each layer names the layer whose keys it uses", {"kv_source_layers": [0, 1, 2, 3, 4, 5]}
     ),
+    "granite_speech5_encoder": Special(_UNGROUPED, {"num_key_value_heads": 4}),
+    "nemotron3_5_transcribe_asr_audio": Special(_UNGROUPED, {"num_key_value_heads": 4}),
+    "nemotron3_5_transcribe_word_timestamp": Special(_UNGROUPED, {"num_key_value_heads": 4}),
+    "nemotron3_diarization_audio": Special(_UNGROUPED, {"num_key_value_heads": 4}),
+    "unlimited_ocr_text": Special(_UNGROUPED, {"num_key_value_heads": 4}),
 }
