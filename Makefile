@@ -20,7 +20,7 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint bench sweep clean
+.PHONY: help install demo images test check lint bench sweep clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -38,12 +38,16 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(BIN)/python
 
 install: $(VENV)/installed  ## make .venv with attnscope, its extras and the sample models
 
-# Heads 3:1 and 5:11 give "animal" two thirds of the weights of "it".
-demo: install  ## trace a trained model, walk through one query, draw two heads into out/
+# Head 0:2 looks at the token before, 1:8 at the one after; 3:1 and 5:11 give "animal" two thirds
+# of the weights of "it".
+demo: install  ## trace a trained model, walk through one query, draw four heads into out/
 	@mkdir -p $(OUT)
 	$(BIN)/attnscope trace sample:minilm \
 		--text "The animal didn't cross the street because it was too tired." \
-		--walk 3:1:it --png $(OUT)/minilm.png --heads 3:1,5:11
+		--walk 3:1:it --png $(OUT)/minilm.png --heads 0:2,1:8,3:1,5:11
+
+images: install  ## make the pictures of README.md
+	$(BIN)/python docs/make_images.py
 
 test: install  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2

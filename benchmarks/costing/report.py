@@ -35,7 +35,8 @@ which every row of another program needs, since fused attention makes no weights
   These numbers are exact, and the same in each run.
 - **process**: by how much the run raised the resident memory of that process at most, as Linux
   counts it, Python objects and the scratch space of libraries included; the allocator of C is told
-  to return what is freed. It varies by some MiB.
+  to return what is freed. It varies by some MiB, and is lower than *peak* where a run fills pages
+  that an earlier one left behind.
 - **patterns**: how many weights (batch, heads, queries, keys) the variant gives, and their largest
   distance from those of `output_attentions=True`. Of fused attention attnscope derives them from
   q, k and v when they are asked for: that is after the run, and not within its time or peak.

@@ -131,7 +131,7 @@ def test_halves_put_together_again_are_whole(follower: Follower) -> None:
     halves = [follower.call("chunk", x, 2, -1, pick=i) for i in range(2)]
     assert follower.of(follower.call("cat", halves, -1)) == follower.of(x)
     turned = follower.of(follower.call("cat", halves[::-1], -1)).axes[1]
-    assert turned == (Atom(0, 1, 1, 8, offset=4, after=4),)
+    assert turned == (Atom(0, 1, -4, 2), Atom(0, 1, 1, 4, offset=4))
 
 
 def test_even_and_odd_features_interleaved_again(follower: Follower) -> None:

@@ -48,6 +48,17 @@ def test_a_picture_is_written(
         assert 200 < image.height <= 6100
 
 
+@pytest.mark.parametrize(
+    ("count", "columns", "rows"),
+    [(1, 1, 1), (3, 3, 1), (4, 2, 2), (6, 3, 2), (8, 4, 2), (20, 5, 4)],
+)
+def test_panels_stand_near_a_square_with_few_gaps(count: int, columns: int, rows: int) -> None:
+    figure = draw([panel(6, 6) for _ in range(count)], "net.py")
+    grid = figure.axes[0].get_subplotspec()
+    assert grid is not None
+    assert grid.get_gridspec().get_geometry() == (rows, columns)
+
+
 def test_hidden_pairs_have_a_colour_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "weights.png"
     save(draw([panel(6, 6)], "net.py"), path)

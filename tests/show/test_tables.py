@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from rich.console import Console, RenderableType
 
-from attnscope.calls import Call, Trace
+from attnscope.calls import Call, Source, Trace
 from attnscope.calls.trace import Other, Unseen
 from attnscope.show.tables import SAME, shapes_table, trace_table
 from attnscope.show.walks import MOST_KEYS, walk_view
@@ -65,7 +66,19 @@ def test_what_is_unusual_is_said(make_call: CallMaker) -> None:
     assert "sdpa a" in row(text, 0)
     assert "eager b" in row(text, 1)
     assert "sdpa c" in row(text, 2)
-    assert "1 replayed exactly, 1 within 3e-07 of the model's own output, 1 without a" in text
+    assert "1 replayed exactly, 1 within 3e-07 of the model's own output (rounding)" in text
+    assert "1 without a" in text
+
+
+def test_more_than_rounding_is_said(make_call: CallMaker) -> None:
+    calls = [
+        make_call(0, error=3e-7),
+        make_call(1, error=1.2),
+        make_call(2, error=1e-7, kind="eager"),
+    ]
+    text = drawn(trace_table(Trace(calls), "net"))
+    assert "1 within 3e-07 of the model's own output (rounding)" in text
+    assert "2 off by up to 1e+00, which is more than" in text
 
 
 def test_what_was_not_looked_into_stands_below(layers: Trace) -> None:
@@ -98,7 +111,19 @@ def test_the_shape_sheet_names_axes_and_parameters(layers: Trace) -> None:
     assert "batch 2 × heads 4 × queries 6 × head_dim 8" in text
     assert "batch 2 × queries 6 × 32" in text
     assert "to_q.weight, to_q.bias" in text
+    assert "lines of /somewhere/model.py" in text
+    assert [line.split()[-1] for line in text.splitlines() if "head" in line][-1] == SAME
+    assert "12" in next(line for line in text.splitlines() if "to_q.weight" in line).split()
+
+
+def test_a_shape_sheet_of_two_files_names_the_file_in_each_row(layers: Trace) -> None:
+    sheet = layers[0].shapes()
+    other = Source("/elsewhere/heads.py", 7, "split", "x.transpose(1, 2)")
+    rows = (sheet.rows[0], replace(sheet.rows[1], source=other))
+    text = drawn(shapes_table(replace(sheet, module="", rows=rows)))
     assert "model.py:12" in text
+    assert "heads.py:7" in text
+    assert "shapes of call 0  (the model itself)" in text
 
 
 def test_a_walk_shows_the_steps_with_the_numbers_of_the_call(layers: Trace) -> None:

@@ -172,16 +172,21 @@ def _fill(tree: Any, values: Mapping[int, Tensor]) -> Any:
 
 def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
     """Rebuild recorded arguments with `change` applied to everything that is not a container."""
-    if isinstance(tree, tuple):
-        items = [map_leaves(item, change) for item in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
-    if isinstance(tree, list):
-        return [map_leaves(item, change) for item in tree]
+    if not isinstance(tree, _CONTAINERS):
+        return change(tree)
     if isinstance(tree, dict):
         return {key: map_leaves(item, change) for key, item in tree.items()}
     if isinstance(tree, slice):
         return slice(change(tree.start), change(tree.stop), change(tree.step))
-    return change(tree)
+    items = [
+        map_leaves(item, change) if isinstance(item, _CONTAINERS) else change(item) for item in tree
+    ]
+    if isinstance(tree, list):
+        return items
+    return type(tree)(*items) if hasattr(tree, "_fields") else tuple(items)
+
+
+_CONTAINERS = (tuple, list, dict, slice)
 
 
 @contextlib.contextmanager

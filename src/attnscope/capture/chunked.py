@@ -27,10 +27,10 @@ from attnscope.capture.recorded import RecordedEvidence
 _ENDS = frozenset({"softmax", "log_softmax", "logsumexp"})
 
 
-def is_open(chain: Chain) -> bool:
+def is_open(nodes: list[Node]) -> bool:
     """Return whether weights are exponentials that nothing has divided by their sum."""
-    names = {node.name.removesuffix("_") for node in chain.nodes}
-    divided = any(node.name in {"div", "div_"} and node.normaliser for node in chain.nodes)
+    names = {node.name.removesuffix("_") for node in nodes}
+    divided = any(node.name in {"div", "div_"} and node.normaliser for node in nodes)
     return "exp" in names and not names & _ENDS and not divided
 
 

@@ -54,12 +54,12 @@ class Describer:
             trail = self._projection(step, parents)
         else:
             trail = _continued(step, parents)
+        trail.parameters = names
         for index, tensor in enumerate(outputs):
             entry = self.registry.entry(tensor)
-            entry.trail = replace(
-                trail, shape=tuple(tensor.shape), output_index=index, parameters=names
-            )
-            entry.raw, entry.node = raw, None
+            own = trail if not index else replace(trail)
+            own.shape, own.output_index = tuple(tensor.shape), index
+            entry.trail, entry.raw, entry.node = own, raw, None
 
     def _projection(self, step: Step, parents: dict[int, Trail | Unfollowed]) -> Trail:
         """Return the trail of features made from an activation and a weight."""

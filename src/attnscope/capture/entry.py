@@ -27,8 +27,9 @@ def record(
 
     Args:
         model: names the modules and parameters; None or a plain function: names are class names.
-        keep: "all" keeps scores and weights as well, "qkv" q, k, v, context and what the recipe
-            needs (scores and weights are derived when asked for), "numbers" per-head numbers only.
+        keep: "qkv" keeps q, k, v, context and what the recipe needs (scores and weights are derived
+            when asked for); "all" also what the model itself makes between q·k and v, where it does;
+            "numbers" per-head numbers and the replay error alone, worked out as each call is made.
         modules: record only calls of these module paths and what is below them.
         device: move what is kept there, such as "cpu"; None: keep references, copy nothing.
 

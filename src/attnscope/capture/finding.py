@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
-from attnscope.capture.provenance import Chain, Node, ancestors, bypasses, leads_to
+from attnscope.capture.provenance import Node, ancestors, bypasses, leads_to
 from attnscope.capture.reading.axes import (
     AxesReading,
     NotAttentionError,
@@ -19,25 +20,73 @@ _EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
 _SHORT = 16
 
 
-def best_start(chain: Chain, found: Found) -> tuple[Node, AxesReading] | None:
+class Finder:
+    """Looks for q·k behind weights; a place that was seen before is not worked out again.
+
+    Layers repeat, and decoding repeats steps. What was decided for operations on the same lines, of
+    the same shapes, holds for the next; naming the axes then waits until somebody asks.
+    """
+
+    def __init__(self) -> None:
+        """Start with no place known."""
+        self._known: dict[object, int | None] = {}
+
+    def find(
+        self, nodes: list[Node], found: Found
+    ) -> tuple[Node, Callable[[], AxesReading]] | None:
+        """Return the product that is q·k and how its axes are read; None: no attention."""
+        key = _place(nodes, found)
+        if key in self._known:
+            at = self._known[key]
+            if at is None:
+                return None
+            start = nodes[at]
+            return start, lambda: _axes_of(nodes, start, found)
+        best = best_start(nodes, found)
+        self._known[key] = nodes.index(best[0]) if best is not None else None
+        if best is None:
+            return None
+        axes = best[1]
+        return best[0], lambda: axes
+
+
+def _place(nodes: list[Node], found: Found) -> object:
+    """Return what tells one place from others: lines, names, shapes, how the operands came about."""
+    steps = tuple((n.name, n.source.file, n.source.line, n.shapes) for n in nodes)
+    sides = (s for n in nodes for s in (n.left, n.right))
+    trails = (side.trail for side in (*sides, found.value) if side is not None)
+    ways = tuple((t.name, t.depth, t.shape) if t is not None else None for t in trails)
+    return steps, ways, found.weights_left, found.value.held.shape
+
+
+def _axes_of(nodes: list[Node], start: Node, found: Found) -> AxesReading:
+    axes = read_axes(
+        nodes, start, found.weights, found.value, found.node, weights_left=found.weights_left
+    ) or read_some_axes(start, found.value)
+    if axes is None:
+        raise NotAttentionError
+    return axes
+
+
+def best_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | None:
     """Return the product that is q·k, with its axes; None where there is no attention."""
     best: tuple[tuple[bool, bool, int], Node, AxesReading] | None = None
-    softmax = outermost_softmaxes(chain.nodes)
+    softmax = outermost_softmaxes(nodes)
     inside = {id(node) for node in ancestors(softmax[:1])} if softmax else None
     unnamed: list[Node] = []
-    for node in chain.nodes:
+    for node in nodes:
         if node.left is None or node.right is None or (inside and id(node) not in inside):
             continue
         try:
             axes = read_axes(
-                chain, node, found.weights, found.value, found.node, weights_left=found.weights_left
+                nodes, node, found.weights, found.value, found.node, weights_left=found.weights_left
             )
         except NotAttentionError:
             continue
         if axes is None:
             unnamed.append(node)
             continue
-        if not softmax and not _is_plausible(chain, node, axes, found.weights.node):
+        if not softmax and not _is_plausible(nodes, node, axes, found.weights.node):
             continue
         rank = _rank(node, axes)
         if rank is not None and (best is None or rank >= best[0]):
@@ -47,7 +96,7 @@ def best_start(chain: Chain, found: Found) -> tuple[Node, AxesReading] | None:
     return _unnamed_start(unnamed, found) if softmax else None
 
 
-def _is_plausible(chain: Chain, start: Node, axes: AxesReading, weights: Node) -> bool:
+def _is_plausible(nodes: list[Node], start: Node, axes: AxesReading, weights: Node) -> bool:
     """Return whether something other than a softmax may have made weights of this product.
 
     Activations (ReLU, SiLU, powers) stand in feed-forward layers, gates and norms as well, so what
@@ -55,7 +104,7 @@ def _is_plausible(chain: Chain, start: Node, axes: AxesReading, weights: Node) -
     """
     if bypasses(start, weights):
         return False
-    between = [node for node in chain.nodes if node.sequence > start.sequence]
+    between = [node for node in nodes if node.sequence > start.sequence]
     if any(node.name in _EXPONENTIALS for node in between):
         return True
     if start.name == "sum" or axes.sizes.value_dim == 1:

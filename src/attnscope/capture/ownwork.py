@@ -18,21 +18,23 @@ class OwnWork:
     An error inside goes to `on_fault`, never to the model.
     """
 
-    __slots__ = ("_grad", "_inside", "_on_fault")
+    __slots__ = ("_functions", "_grad", "_modes", "_on_fault")
 
     def __init__(self, on_fault: Callable[[Exception], None]) -> None:
         """Report errors to `on_fault`."""
         self._on_fault = on_fault
-        self._inside = contextlib.ExitStack()
+        self._functions = torch._C.DisableTorchFunction()  # noqa: SLF001
+        self._modes: contextlib.AbstractContextManager[object] | None = None
         self._grad = True
 
     def __enter__(self) -> Self:
         """Step out of the model's world."""
-        self._inside.enter_context(torch._C.DisableTorchFunction())  # noqa: SLF001
+        self._functions.__enter__()
         self._grad = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)  # noqa: SLF001, FBT003  no_grad costs three times as much
         if torch._C._len_torch_dispatch_stack():  # noqa: SLF001
-            self._inside.enter_context(_disable_current_modes())
+            self._modes = _disable_current_modes()
+            self._modes.__enter__()
         return self
 
     def __exit__(
@@ -48,6 +50,8 @@ class OwnWork:
                 with contextlib.suppress(Exception):
                     self._on_fault(error)
         finally:
+            if self._modes is not None:
+                self._modes.__exit__(None, None, None)
             torch._C._set_grad_enabled(self._grad)  # noqa: SLF001
-            self._inside.close()
+            self._functions.__exit__(None, None, None)
         return isinstance(error, Exception)

@@ -38,15 +38,20 @@ class Product:
 class RecordedEvidence(Evidence):
     """A program from q·k to the context, with the names of its axes.
 
-    start: the product q·k; weights: what met v; products: one or more products with values;
-    read: how the recipe is read.
+    start: the product q·k; name_axes: reads its axes; weights: what met v; products: one or more
+    products with values; read: how the recipe is read.
     """
 
     start: Node
+    name_axes: Callable[[], AxesReading]
     weights: Output
-    axes: AxesReading
     products: list[Product] = field(default_factory=list)
     read: Callable[[RecordedEvidence], Reading] = read_recipe
+
+    @cached_property
+    def axes(self) -> AxesReading:
+        """Names of the axes of all tensors."""
+        return self.name_axes()
 
     @cached_property
     def chain(self) -> Chain:
@@ -177,9 +182,7 @@ class RecordedEvidence(Evidence):
         canonical = arrangement.canonical(gradient, add_copies=True)
         return self.spread(canonical) * scale_of(operand.trail)
 
-    def _shared_gradient(
-        self, name: str, wanted: list[int], cotangents: list[Tensor]
-    ) -> Tensor:
+    def _shared_gradient(self, name: str, wanted: list[int], cotangents: list[Tensor]) -> Tensor:
         """Give each sample its own gradient of a q or k that all samples share."""
         position = self.chain.position(self.start)
         with torch.no_grad():
@@ -191,8 +194,8 @@ class RecordedEvidence(Evidence):
         group = self.sizes.heads // k.shape[1]
         if name == "q":
             return product @ k.repeat_interleave(group, 1) * scale
-        by_head = product.mT @ q * scale
-        return by_head.unflatten(1, (k.shape[1], group)).sum(2)
+        by_head = product.mT @ q * scale  # batch heads keys head_dim
+        return by_head.reshape(len(by_head), k.shape[1], group, *by_head.shape[2:]).sum(2)
 
     def gradient_of_scores(self, name: str, cotangent: Tensor) -> Tensor:
         """Carry a gradient of the scores (batch, heads, queries, keys) on to q or k."""

@@ -16,7 +16,7 @@ from attnscope.calls.program import RandomState, random_state
 from attnscope.calls.trace import Trace, Unseen
 from attnscope.capture.adapters import ADAPTERS, REBOUND
 from attnscope.capture.chunked import ChunkedEvidence, is_open
-from attnscope.capture.finding import best_start
+from attnscope.capture.finding import Finder
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent, is_batched
 from attnscope.capture.interceptor import Handler, Interceptor, recording
@@ -24,7 +24,7 @@ from attnscope.capture.keeping import Keep, keep_only
 from attnscope.capture.kernel import Adapter, KernelCall
 from attnscope.capture.operands import tensors_in
 from attnscope.capture.place import Place, find_place
-from attnscope.capture.provenance import Node, Operand, ancestors, to_chain
+from attnscope.capture.provenance import Node, Operand, ancestors
 from attnscope.capture.rebinding import rebound
 from attnscope.capture.recorded import Product, RecordedEvidence
 from attnscope.capture.recorder import Found, Outcome, Recorder
@@ -83,6 +83,7 @@ class Session:
         )
         self._cotangents: list[Cotangent] = []
         self._by_weights: dict[int, tuple[Call, tuple[int, ...]]] = {}
+        self._finder = Finder()
         self._open: dict[int, Call] = {}
         self._step = -1
         self._last_root: object = None
@@ -99,21 +100,20 @@ class Session:
             return Outcome()
         if self._joins(found, place):
             return Outcome()
-        chain = to_chain([found.weights.node, found.node])
-        best = best_start(chain, found)
+        nodes = ancestors([found.weights.node, found.node])
+        best = self._finder.find(nodes, found)
         if best is None:
             return None
-        start, axes = best
-        self.softmaxes.claim(chain.nodes)
-        self._resolved.update(node.sequence for node in chain.nodes)
+        self.softmaxes.claim(nodes)
+        self._resolved.update(node.sequence for node in nodes)
         module = self.name_of(place)
         if not self.options.wants(module):
             return Outcome()
-        evidence = RecordedEvidence(start, found.weights, axes)
+        evidence = RecordedEvidence(*best, found.weights)
         evidence.products.append(self._product_with(found))
         call = self._call(module, place, "eager", evidence)
         self._by_weights[found.weights.node.sequence] = call, found.value.held.shape
-        if is_open(chain):
+        if is_open(nodes):
             self._open[found.node.sequence] = call
             return Outcome(found.node.sequence)
         keep_only(call, self._keep)
@@ -160,7 +160,8 @@ class Session:
     def _product_of_products(self, node: Node) -> None:
         """Note a product that took another product's result without a normaliser between."""
         place = find_place(self.root)
-        if place.modules and not _iterates(node):
+        near = any(before.depth <= _NEAR for before in node.fed)
+        if place.modules and near and not _iterates(node):
             layer = type(place.modules[0]).__name__
             fed = tuple(before.sequence for before in node.fed)
             self._linear.append(LinearProduct((node.sequence, *fed), self.name_of(place), layer))
@@ -212,7 +213,9 @@ class Session:
 
     def _sparse(self, name: str) -> None:
         """Name an operation on sparse tensors that may be part of attention."""
-        self._name_unseen(find_place(self.root), f"{name} of sparse tensors, which are not followed")
+        self._name_unseen(
+            find_place(self.root), f"{name} of sparse tensors, which are not followed"
+        )
 
     def _kernels(
         self,
@@ -320,6 +323,10 @@ class Session:
         self.trace.others.extend(self.softmaxes.others(self.options.wants))
         self._last_root = None
         self.recorder.registry.clear()
+
+
+_NEAR = 16
+"""Operations between the two products of linear attention, at most; a residual stream has more."""
 
 
 def _iterates(node: Node) -> bool:

@@ -43,7 +43,7 @@ def _scripted_functions(module: nn.Module) -> Iterator[str]:
     own = [value for value in vars(module).values() if callable(value)]
     for value in own:
         if isinstance(value, torch.jit.ScriptFunction):
-            yield value.name
+            yield str(value.name)
     for function in (type(module).forward, *own):
         yield from _scripted_in(inspect.unwrap(function))
 
@@ -56,7 +56,7 @@ def _scripted_in(function: object) -> Iterator[str]:
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     for value in (*(names.get(name) for name in code.co_names), *cells):
         if isinstance(value, torch.jit.ScriptFunction):
-            yield value.name
+            yield str(value.name)
 
 
 def unrecognised(root: nn.Module | None, trace: Trace) -> Iterator[Unseen]:

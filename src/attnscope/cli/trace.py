@@ -52,15 +52,24 @@ class Asked:
     example='attnscope trace sample:minilm --text "The cat sat." --walk 0:0:cat',
 )
 @click.argument("target")
-@click.option("--text", multiple=True, help="Text to tokenise; several make a padded batch.")
+@click.option(
+    "--text", multiple=True, help="Text to tokenise; given several times, a padded batch."
+)
 @click.option(
     "--inputs", metavar="FILE:NAME", help="Inputs: a dict, a tuple, a tensor or a function."
 )
 @click.option("--expect", multiple=True, metavar="KEY=VALUE", help="What the author intends.")
 @click.option(
-    "--attention", type=click.Choice(["eager", "sdpa", "flex"]), help="For Hugging Face models."
+    "--attention",
+    type=click.Choice(["eager", "sdpa", "flex"]),
+    help="Kernel of Hugging Face models.",
 )
-@click.option("--generate", type=click.IntRange(min=1), metavar="N", help="Generate N tokens.")
+@click.option(
+    "--generate",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Generate N tokens instead of one forward pass.",
+)
 @click.option("--backward", is_flag=True, help="Run a backward on the sum of the outputs, too.")
 @click.option(
     "--keep",
@@ -74,14 +83,28 @@ class Asked:
     "--shapes", type=int, multiple=True, metavar="CALL", help="The shape sheet of a call."
 )
 @click.option("--walk", multiple=True, metavar="CALL:HEAD:QUERY", help="One query, step by step.")
-@click.option("--png", type=click.Path(path_type=Path), metavar="FILE", help="Draw weights.")
+@click.option(
+    "--png", type=click.Path(path_type=Path), metavar="FILE", help="Draw weights as heat maps."
+)
 @click.option("--heads", metavar="CALL:HEAD,...", help="What --png draws, e.g. 0:3,5:1.")
-@click.option("--save", type=click.Path(path_type=Path), metavar="DIR", help="Keep the trace.")
-@click.option("--format", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Save the trace into a new folder.",
+)
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A table for people, or JSON for programs.",
+)
 def command(target: str, **options: Any) -> None:
     """Run TARGET once and list every attention call that really happened.
 
-    QUERY is a position (negative ones count from the end) or the text of a token.
+    TARGET: see attnscope --help. CALL is the number in the first column of the table; QUERY is a
+    position (negative ones count from the end) or the text of a token.
     """
     mode = {name: options.pop(name) for name in ("keep", "generate", "backward")}
     words = {name: options.pop(name) for name in ("text", "inputs", "expect", "attention")}

@@ -74,9 +74,7 @@ def draw(panels: Sequence[Panel], title: str) -> Figure:
         place.set_axis_off()
     label = "weight (square-root scale)" if faint else "weight"
     figure.colorbar(image, ax=axes, label=label, shrink=0.6, aspect=30, pad=0.01)
-    figure.suptitle(
-        f"{title}  (rows: queries, columns: keys, grey: hidden by the mask)", fontsize=10
-    )
+    figure.suptitle(f"{title}  (rows: queries, columns: keys{_grey(panels)})", fontsize=10)
     return figure
 
 
@@ -135,6 +133,14 @@ def _heat_map(axes: Axes, panel: Panel, norm: Any, side: float) -> Any:
     return image
 
 
+def _grey(panels: Sequence[Panel]) -> str:
+    """Return what grey means, where there is any."""
+    masked = any(panel.visible is not None and not bool(panel.visible.all()) for panel in panels)
+    without = any(not bool(panel.weights.isfinite().all()) for panel in panels)
+    meanings = ["hidden by the mask"] * masked + ["not a number"] * without
+    return f", grey: {' or '.join(meanings)}" if meanings else ""
+
+
 def _labels(axes: Axes, axis: str, labels: Sequence[str] | None, count: int, side: float) -> None:
     """Label every position where there is room, else some of them by number."""
     size = max(4.0, min(8.0, 50 * side / max(count, 1)))
@@ -158,8 +164,15 @@ def _short(label: str, most: int = 14) -> str:
 
 
 def _columns(panels: Sequence[Panel]) -> int:
-    """Return how many panels stand side by side."""
-    return min(len(panels), max(MOST_COLUMNS, math.ceil(math.sqrt(len(panels)))))
+    """Return how many panels stand side by side: near a square, with as few gaps as can be.
+
+    A picture about as wide as high keeps its labels readable where it is shown in a column of text.
+    """
+    count = len(panels)
+    if count < MOST_COLUMNS:
+        return count
+    least = math.ceil(math.sqrt(count))
+    return min(range(least, max(least, MOST_COLUMNS) + 1), key=lambda columns: -count % columns)
 
 
 def _side(panels: Sequence[Panel]) -> float:

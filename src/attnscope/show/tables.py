@@ -15,6 +15,7 @@ from attnscope.calls.shapes import ShapeRow, ShapeSheet
 from attnscope.show import words
 
 SAME = "″"
+THE_MODEL = "(the model itself)"
 MOST_LISTED = 12
 LEAST_MODULE = 16
 LEAST_MASK = 12
@@ -37,6 +38,7 @@ _HEAD = (
 _LEFT = frozenset({"module", "kind", "mask"})
 _FOLDED = frozenset({"module", "mask"})
 _REPEATED = frozenset({"kind", "batch", "heads", "q×k", "dim", "scale", "mask"})
+_SIDES = frozenset({"q", "k", "v"})
 _STYLES = {"#": "dim", "module": "bold"}
 _PARTS = re.compile(r"(?:[^.+,]|\.(?=\d))+[.+,]?\s*")
 
@@ -67,26 +69,35 @@ def trace_table(
 def shapes_table(sheet: ShapeSheet, declared: Mapping[int, str] | None = None) -> RenderableType:
     """Return the live shape sheet of one call, one row a step.
 
-    Names of parameters are those inside the call's module. declared: what the axes of the input
-    are, by number, as the author says.
+    Names of parameters are those inside the call's module. Where all lines lie in one file, the
+    heading names it and the rows have the numbers alone. A gap follows the steps that end in q, k
+    and v. declared: what the axes of the input are, by number, as the author says.
     """
+    files = {words.path(row.source.file) for row in sheet.rows if row.source}
+    one = next(iter(files)) if len(files) == 1 else ""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     table.add_column("step", no_wrap=True)
     table.add_column("tensor", style="bold", no_wrap=True)
     table.add_column("shape", no_wrap=True)
     table.add_column("parameters", style="cyan", overflow="fold")
-    table.add_column("at", style="dim", overflow="fold")
+    table.add_column("line" if one else "at", style="dim", overflow="fold", justify="right")
     last = ""
     for row in sheet.rows:
-        where = _short_place(row.source)
+        where = _line(row.source, named=not one)
         shown = SAME if where and where == last else where
         last = where
         parameters = ", ".join(name.removeprefix(f"{sheet.module}.") for name in row.parameters)
         table.add_row(Text(row.step), Text(row.name), _axes(row), Text(parameters), Text(shown))
+        if row.name in _SIDES:
+            table.add_section()
+    origins = _origins(sheet, declared or {})
     heading = Text.assemble(
-        ("shapes of call ", "dim"), (str(sheet.index), "bold"), f"  {sheet.module}"
+        ("shapes of call ", "dim"),
+        (str(sheet.index), "bold"),
+        f"  {sheet.module or THE_MODEL}",
+        (f"  lines of {one}" if one else "", "dim"),
     )
-    return Group(heading, table, *_origins(sheet, declared or {}))
+    return Group(heading, table, *([Text()] if origins else []), *origins)
 
 
 def _origins(sheet: ShapeSheet, declared: Mapping[int, str]) -> list[Text]:
@@ -100,7 +111,8 @@ def _origins(sheet: ShapeSheet, declared: Mapping[int, str]) -> list[Text]:
             meant = declared.get(int(found[1]))
             said = f", which is declared as the {meant}" if meant else ""
             odd = bool(meant) and (meant == "batch") != (name == "batch")
-            lines[name] = Text(f"{name} run over {origin}{said}", "bold red" if odd else "dim")
+            runs = f"the {name} runs" if name == "batch" else f"{name} run"
+            lines[name] = Text(f"{runs} over {origin}{said}", "bold red" if odd else "dim")
     return [line for name, line in lines.items() if "·" not in name]
 
 
@@ -112,8 +124,11 @@ def _axes(row: ShapeRow) -> Text:
     )
 
 
-def _short_place(source: Source | None) -> str:
-    return f"{words.path(source.file).rpartition('/')[2]}:{source.line}" if source else ""
+def _line(source: Source | None, *, named: bool) -> str:
+    if source is None:
+        return ""
+    name = words.path(source.file).rpartition("/")[2]
+    return f"{name}:{source.line}" if named else str(source.line)
 
 
 def _calls(calls: Sequence[Call], width: int) -> Table:
@@ -135,12 +150,13 @@ def _calls(calls: Sequence[Call], width: int) -> Table:
             overflow="fold",
         )
     above: list[str] = [""] * len(head)
-    for row in rows:
+    for call, row in zip(calls, rows, strict=True):
         shown = [
             _cell(name, text, columns, same=name in _REPEATED and text == last)
             for name, text, columns, last in zip(head, row, widths, above, strict=True)
         ]
         above = row
+        shown[-1].stylize(_trust(call))
         table.add_row(*shown)
     return table
 
@@ -149,9 +165,14 @@ def _cell(name: str, text: str, width: int, *, same: bool) -> Text:
     """Return one cell; `SAME` where it repeats the cell above it."""
     if same:
         return Text(SAME, style="dim")
-    if name == "replay":
-        return Text(text, style="green" if text == "exact" else "yellow")
     return Text(_broken(text, width) if name in _FOLDED else text)
+
+
+def _trust(call: Call) -> str:
+    """Return the colour of a replay."""
+    if call.replay_error is None:
+        return "yellow"
+    return "red" if words.beyond_rounding(call) else "green"
 
 
 def _widths(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[int]:
@@ -176,7 +197,7 @@ def _broken(text: str, width: int) -> str:
 
 def _cells(call: Call, letters: dict[tuple[str, str], str]) -> list[str]:
     """Return the texts of one row, in the order of all columns."""
-    module = call.module or "(the model itself)"
+    module = call.module or THE_MODEL
     again = " again" if call.recomputed else ""
     return [
         str(call.index),
@@ -274,7 +295,7 @@ def _listing(heading: str, style: str, entries: list[tuple[str, str]]) -> list[T
         return []
     modules: dict[str, list[str]] = {}
     for module, reason in entries:
-        modules.setdefault(reason, []).append(module or "(the model itself)")
+        modules.setdefault(reason, []).append(module or THE_MODEL)
     lines = [Text(f"{heading}:", style=style)]
     for reason, names in modules.items():
         more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
@@ -290,7 +311,8 @@ def _verdict(trace: Trace, calls: Sequence[Call]) -> Text:
         reasons = "; ".join(dict.fromkeys(item.reason for item in trace.unseen))
         why = reasons or "no softmax of q·k was computed"
         return Text(f"no attention seen, because {why}", style="bold yellow")
-    errors = [call.replay_error for call in calls]
+    beyond = [call for call in calls if words.beyond_rounding(call)]
+    errors = [call.replay_error for call in calls if call not in beyond]
     exact = sum(error == 0 for error in errors)
     near = [error for error in errors if error]
     without = sum(error is None for error in errors)
@@ -298,12 +320,16 @@ def _verdict(trace: Trace, calls: Sequence[Call]) -> Text:
     if exact:
         said.append(f"{_share(exact, calls)}replayed exactly")
     if near:
-        within = f"within {words.replay(max(near))} of the model's own output"
+        within = f"within {words.replay(max(near))} of the model's own output (rounding)"
         said.append(f"{_share(len(near), calls)}{within}")
+    if beyond:
+        furthest = words.replay(max(call.replay_error or 0.0 for call in beyond))
+        off = f"off by up to {furthest}, which is more than rounding"
+        said.append(f"{_share(len(beyond), calls)}{off}")
     if without:
         said.append(f"{_share(without, calls)}without a replay")
     whole = f" of {len(trace)}" if len(calls) != len(trace) else ""
-    style = "bold green" if exact == len(calls) else "bold yellow"
+    style = "bold red" if beyond else "bold yellow" if without else "bold green"
     return Text(
         f"{len(calls)}{whole} {'call' if len(trace) == 1 else 'calls'}, {', '.join(said)}", style
     )

@@ -35,7 +35,12 @@ def walk_view(
     )
     rows, left = _chosen(walk)
     return Group(
-        heading, *_sentences(walk, rows, keys), _table(walk, rows, left, keys), _context(walk)
+        heading,
+        *_sentences(walk, rows, keys),
+        Text(),
+        _table(walk, rows, left, keys),
+        Text(),
+        _context(walk),
     )
 
 
@@ -93,7 +98,7 @@ def _normalising(walk: Walk, top: WalkRow) -> str:
 def _table(walk: Walk, rows: Sequence[WalkRow], left: int, keys: Sequence[str] | None) -> Table:
     """Return one row a key, in the order of the keys."""
     biased = any(row.bias for row in walk.rows)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     table.add_column("key", justify="right", style="dim")
     if keys:
         table.add_column("token", overflow="fold")

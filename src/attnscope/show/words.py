@@ -10,7 +10,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from attnscope.calls import Call, Recipe, Source
+from attnscope.calls import Call, Recipe, Source, tolerance
 from attnscope.calls.numbers import HeadNumbers
 from attnscope.errors import ReplayError
 
@@ -85,6 +85,23 @@ def replay(error: float | None) -> str:
     if error is None:
         return "none"
     return "exact" if error == 0 else f"{error:.0e}"
+
+
+def beyond_rounding(call: Call) -> bool:
+    """Return whether the replay of a call is further off than the arithmetic of its type explains.
+
+    Hand-written attention runs again as it was recorded, so there any difference is too large.
+    """
+    error = call.replay_error
+    if not error:
+        return False
+    if call.kind == "eager":
+        return True
+    try:
+        dtype = call.q.dtype
+    except ReplayError:  # numbers alone were kept
+        return False
+    return error > tolerance.replay(dtype, call.keys, call.head_dim)
 
 
 def path(file: str) -> str:

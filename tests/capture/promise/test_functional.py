@@ -121,8 +121,9 @@ def linearized(model: nn.Module) -> Any:
     return out, push(sample())
 
 
+MAPPED = [mapped, mapped_twice, random_map, ensemble]
 SIMPLE = [called, gradient, of_parameters, reverse_mode, forward_mode, dual_numbers, functionalized]
-WRAPPED = [per_sample, mapped, mapped_twice, random_map, by_rows, by_columns, second, ensemble]
+WRAPPED = [per_sample, *MAPPED, by_rows, by_columns, second]
 # PyTorch itself has no forward derivative of the fused function.
 FUSED_FORWARD = {forward_mode, dual_numbers, by_columns, second, linearized}
 
@@ -132,10 +133,31 @@ FUSED_FORWARD = {forward_mode, dual_numbers, by_columns, second, linearized}
 def test_transforms(run: Callable[[nn.Module], Any], attend: Callable[..., Tensor]) -> None:
     fails = attend is not by_hand and run in FUSED_FORWARD
     trace = undisturbed(partial(Plain, attend), run, fails=fails)
-    if not fails:
+    if not fails and run not in MAPPED:
         assert len(trace) >= 1
         names = {call.module for call in trace}
         assert names == {""} or run is linearized  # which runs a graph of its own
+
+
+def outlived(run: Callable[[nn.Module], Any], attend: Callable[..., Tensor]) -> Any:
+    """A case whose tensors are gone after vmap, but that is shown as a call nevertheless."""
+    marks = [pytest.mark.xfail(reason="a call is shown, and reading its tensors raises")]
+    known = attend is by_hand and run is not per_sample
+    return pytest.param(run, attend, marks=[] if known else marks)
+
+
+@pytest.mark.parametrize(
+    ("run", "attend"),
+    [outlived(run, attend) for run in (*MAPPED, per_sample) for attend in ATTENTIONS.values()],
+)
+def test_inside_vmap_attention_is_named_and_not_read(
+    run: Callable[[nn.Module], Any], attend: Callable[..., Tensor]
+) -> None:
+    model = Plain(attend)
+    with record(model) as trace:
+        run(model)
+    assert len(trace) == 0
+    assert any("vmap" in unseen.reason for unseen in trace.unseen)
 
 
 def test_a_transform_around_the_recording() -> None:

@@ -25,15 +25,16 @@ def usable(style: Style) -> bool:
 
     Not usable: steps in place that autograd itself refuses; q or k that reach the output beside
     q·k as well (a bias made of q, a latent that is key and value), of which a call tells its own
-    part; weights that are divided only after they met v.
+    part; weights that are divided only after they met v; what is not read as its definition has it.
     """
     one = style.calls == style.pieces == 1 and style.kind == "eager"
     if not (one and style.truth and style.output) or style.dropout or style.normaliser == "exp":
         return False
-    return style.name not in REFUSED | SEVERAL_PATHS
+    return style.name not in REFUSED | SEVERAL_PATHS | READ_OTHERWISE
 
 
 REFUSED = {"in-place-by-hand", "softcap-in-place", "out-arguments-no-grad"}
+READ_OTHERWISE = {"einsum-dense-general-fused-output", "grouped-indexed"}  # see docs/limits.md
 SEVERAL_PATHS = {
     "exp-divided-after-values",
     "latent-absorbed",

@@ -7,7 +7,7 @@ attention is one: the product with v has to sum over the axis that k brought int
 from __future__ import annotations
 
 from attnscope.capture.layout import Contraction, fresh
-from attnscope.capture.provenance import Chain, Node, Operand, Output
+from attnscope.capture.provenance import Node, Operand, Output
 from attnscope.capture.reading.factors import SCORES
 from attnscope.capture.reading.following import chain_layouts
 from attnscope.capture.reading.pairing import flipped, pairing, product_of
@@ -18,7 +18,7 @@ __all__ = ["AxesReading", "NotAttentionError", "product_of", "read_axes", "read_
 
 
 def read_axes(
-    chain: Chain,
+    nodes: list[Node],
     start: Node,
     weights: Output,
     value: Operand,
@@ -34,7 +34,7 @@ def read_axes(
     first = product_of(start)
     if first is None or start.left is None or start.right is None:
         return None
-    layouts = chain_layouts(chain, start)
+    layouts = chain_layouts(nodes, start)
     weights_layout = layouts.get((id(weights.node), weights.index))
     if weights_layout is None:
         return None

@@ -9,12 +9,12 @@ from typing import Any
 
 from attnscope.calls.program import map_leaves
 from attnscope.capture.layout import Layout, Unknown, follow, fresh
-from attnscope.capture.provenance import Chain, Node, Output
+from attnscope.capture.provenance import Node, Output
 from attnscope.capture.reading.factors import SCORES
 from attnscope.capture.reading.pairing import Shape
 
 
-def chain_layouts(chain: Chain, start: Node) -> dict[tuple[int, int], Layout]:
+def chain_layouts(nodes: list[Node], start: Node) -> dict[tuple[int, int], Layout]:
     """Follow the axes of the product q·k through the recorded operations."""
     numbers = itertools.count(SCORES + 1)
     layouts: dict[tuple[int, int], Layout] = {(id(start), 0): fresh(start.shapes[0], SCORES)}
@@ -26,7 +26,7 @@ def chain_layouts(chain: Chain, start: Node) -> dict[tuple[int, int], Layout]:
         shape = getattr(value, "shape", None)
         return Unknown(tuple(shape)) if shape is not None else value
 
-    for node in chain.nodes:
+    for node in nodes:
         if node.sequence <= start.sequence:
             continue
         args, kwargs = map_leaves((node.args, node.kwargs), leaf)

@@ -28,7 +28,6 @@ NOTHING = Special("nothing special")
 _SERIES = {"prediction_length": 5, "context_length": 14, "num_time_features": 2}
 _SECTIONS = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [1, 1, 2]}
 _TWO_VOICES = {"frames": 12, "feature_form": "time first", "wave_form": "one channel"}
-_FRAME_MASK = frozenset({"input_features_mask"})
 _PYRAMID = [[16, 16], [8, 8], [4, 4]]
 _THIN = {
     "image_size": 64,
@@ -197,12 +196,6 @@ SPECIAL: dict[str, Special] = {
     ),
     "unlimited_ocr_sam_vision_model": Special(
         "feeds an encoder", {"downsample_channels": [16, 32]}
-    ),
-    "granite_speech": Special(
-        "windows shrink; its mask is by window", {"downsample_rate": 2}, skip=_FRAME_MASK
-    ),
-    "granite_speech_plus": Special(
-        "windows shrink; its mask is by window", {"downsample_rate": 2}, skip=_FRAME_MASK
     ),
     "muse_glimmer": Special("merges patches into channels", {"out_hidden_size": 128}),
     "muse_spark": Special("merges patches into channels", {"out_hidden_size": 128}),
