@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 import torch
@@ -91,8 +93,8 @@ DEFECTS: dict[str, tuple[str, str]] = {
         "a copy of whole weights into the scores is shown as a change of the weights (setitem)",
     ),
     "complex-products": (
-        "recipe quiet",
-        "recipe.weights raises, and in float64 takes the real parts alone, with a warning",
+        "recipe quiet around",
+        "the real part of complex q·k: the recipe says that scores are unknown, PyTorch warns",
     ),
     "head-modules-stacked": (
         "sizes tensors recipe sheet",
@@ -131,10 +133,6 @@ DEFECTS: dict[str, tuple[str, str]] = {
         "no call, the softmax is named gate: scores are stacked from one sum for each neighbour",
     ),
     "edges-scatter": ("other", "nothing is shown: products along the edges of a graph, summed up"),
-    "sparse-matrix": (
-        "other",
-        "nothing is shown: sparse tensors are not followed",
-    ),
     "random-features": (
         "other",
         "nothing is shown: features of exponentials, with no queries by keys matrix",
@@ -178,6 +176,14 @@ def test_what_is_named_exists() -> None:
     assert set(DEFECTS) <= names | {alike.name for alike in EVERY_ALIKE}
     assert set(GRADIENTS) <= names
     assert {a for aspects, _ in DEFECTS.values() for a in aspects.split()} <= {*ASPECTS, "other"}
+
+
+def test_every_defect_is_on_the_page_of_limits() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+    told = set(re.findall("`([^`]+)`", page))
+    assert {*DEFECTS, MAPPED} <= told
+    names = {style.name for style in EVERY} | {alike.name for alike in EVERY_ALIKE}
+    assert told & names <= {*DEFECTS, MAPPED}
 
 
 @every_style("output", [style.name for style in EVERY])

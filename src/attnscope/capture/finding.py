@@ -41,7 +41,9 @@ class Finder:
             if at is None:
                 return None
             start = nodes[at]
-            return start, lambda: _axes_of(nodes, start, found)
+            gone = found.output.new_empty(0).detach()  # the output itself would keep its graph
+            light = Found(found.weights, found.value, found.node, gone, found.weights_left)
+            return start, lambda: _axes_of(nodes, start, light)
         best = best_start(nodes, found)
         self._known[key] = nodes.index(best[0]) if best is not None else None
         if best is None:

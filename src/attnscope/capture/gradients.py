@@ -12,7 +12,12 @@ from attnscope.errors import ReplayError
 
 def is_batched(tensor: Tensor) -> bool:
     """Return whether `vmap` has put a hidden batch axis into `tensor`."""
-    return bool(torch._C._functorch.is_batchedtensor(tensor))  # noqa: SLF001  no public way to ask
+    functorch = torch._C._functorch  # noqa: SLF001  no public way to ask
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
 
 
 class Cotangent:

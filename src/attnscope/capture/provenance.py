@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,10 +74,22 @@ class Node:
     outputs: tuple[Tensor, ...] = ()  # kept on request
     sequence: int = field(default_factory=lambda: next(_sequence))
 
+    def values(self) -> set[Output]:
+        """Return the outputs of earlier nodes that the arguments refer to."""
+        found: set[Output] = set()
+        map_leaves((self.args, self.kwargs), lambda leaf: _collect(leaf, found))
+        return found
+
     @property
     def starts(self) -> bool:
         """Whether this is a product of two tensors, where a chain starts."""
         return self.left is not None
+
+
+def _collect(leaf: Any, found: set[Output]) -> Any:
+    if isinstance(leaf, Output):
+        found.add(leaf)
+    return leaf
 
 
 def ancestors(nodes: Iterable[Node]) -> list[Node]:
@@ -128,6 +140,25 @@ class Chain:
     def position(self, node: Node, index: int = 0) -> int:
         """Return the program's value for output `index` of `node`."""
         return self.positions[(id(node), index)]
+
+    def changes_of(self, output: Output) -> list[int]:
+        """Return what has to run as well for `output` to hold what its last reader found.
+
+        That is more than what made it where its memory was written to through a view.
+        """
+        made = {id(node) for node in ancestors([output.node])}
+        for node in reversed(self.nodes):
+            read = node.values()
+            if output in read:
+                made.update(id(known.node) for known in read)
+                later = [parent for parent in node.parents if id(parent) not in made]
+                return [self.position(p, i) for p in later for i in range(len(p.shapes))]
+        return []
+
+    def value(self, output: Output, given: Mapping[int, Tensor] | None = None) -> Tensor:
+        """Run the program as far as `output`, as its last reader found it."""
+        position = self.position(output.node, output.index)
+        return self.program.run([position, *self.changes_of(output)], given)[position]
 
 
 def to_chain(last: Iterable[Node]) -> Chain:

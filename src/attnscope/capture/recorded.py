@@ -134,10 +134,7 @@ class RecordedEvidence(Evidence):
             return self.q_operand.held.tensor.new_empty(shape)
         if arrangement is None:
             raise _unnamed(name, output.node.shapes[output.index])
-        position = self.chain.position(output.node, output.index)
-        tensor = (
-            kept[output.index].detach() if kept else self.chain.program.run([position])[position]
-        )
+        tensor = kept[output.index].detach() if kept else self.chain.value(output)
         canonical = arrangement.canonical(tensor)
         extra = canonical.shape[-1] - self.sizes.keys
         if extra > 0:
@@ -218,9 +215,15 @@ class RecordedEvidence(Evidence):
         arrangement = self.axes.arrange(output.node, output.index)
         if arrangement is None:
             raise _unnamed(f"the gradient of {name}", output.node.shapes[output.index])
+        if self.chain.changes_of(output):
+            raise ReplayError(
+                doing=f"deriving the gradient of {name}",
+                found="memory that was written to through a view",
+                todo="read the gradients of q, k, v and context instead",
+            )
         position = self.chain.position(output.node, output.index)
         with torch.no_grad():
-            leaf = self.chain.program.run([position])[position].clone()
+            leaf = self.chain.value(output).clone()
         gradient = self._backward(wanted, cotangents, position, leaf.requires_grad_())
         return arrangement.canonical(gradient)[
             ..., self.stages.before : self.stages.before + self.sizes.keys

@@ -54,7 +54,7 @@ class Recorder:
         on_start: Callable[[Node], None],
         on_softmax: Callable[[str, Node | None], Softmax],
         on_fault: Callable[[str, Exception], None],
-        on_sparse: Callable[[str], None],
+        on_unread: Callable[[str], None],
         *,
         keep_outputs: bool = False,
     ) -> None:
@@ -69,7 +69,7 @@ class Recorder:
         self.on_start = on_start
         self.on_softmax = on_softmax
         self.on_fault = on_fault
-        self.on_sparse = on_sparse
+        self.on_unread = on_unread
         self.keep_outputs = keep_outputs
 
     # -- one operation ------------------------------------------------------------------------
@@ -104,10 +104,13 @@ class Recorder:
         """Save what the operation is about to change: random state, tensors written in place."""
         step.plain = all(is_plain(tensor) for tensor in step.tensors)
         if not step.plain:
-            sparse = any(tensor.layout is not torch.strided for tensor in step.tensors)
-            if sparse and step.name in SOFTMAXES:
-                self.on_sparse(step.name)
+            if "softmax" in step.name:
+                self.on_unread(f"{step.name} of sparse or nested tensors, which are not followed")
             return
+        if "scaled_dot_product" in step.name:
+            self.on_unread(
+                f"{step.name}, called directly and not by F.scaled_dot_product_attention"
+            )
         step.sources = self._outputs_behind(step.tensors)
         if step.sources and step.kind is Kind.RANDOM:
             step.random = random_state(step.tensors[0].device)

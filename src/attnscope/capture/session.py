@@ -34,6 +34,8 @@ from attnscope.capture.torchnn import opened, patched_modules
 from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted, unrecognised
 from attnscope.errors import InputError
 
+_MAPPED = "attention inside torch.vmap: its tensors have hidden axes"
+
 KeepName = Literal["all", "qkv", "numbers"]
 
 
@@ -78,7 +80,7 @@ class Session:
             self._product_of_products,
             self._softmax,
             self._fault,
-            self._sparse,
+            self._unread,
             keep_outputs=options.keep == "all",
         )
         self._cotangents: list[Cotangent] = []
@@ -96,7 +98,7 @@ class Session:
     def _attention(self, found: Found) -> Outcome | None:
         place = find_place(self.root)
         if is_batched(found.output):
-            self._name_unseen(place, "attention inside torch.vmap: its tensors have hidden axes")
+            self._name_unseen(place, _MAPPED)
             return Outcome()
         if self._joins(found, place):
             return Outcome()
@@ -198,7 +200,9 @@ class Session:
             with self.recorder.barrier(name):
                 place = find_place(self.root)
                 module = self.name_of(place)
-                if self.options.wants(module):
+                if any(map(is_batched, tensors_in(args))):
+                    self._name_unseen(place, _MAPPED)
+                elif self.options.wants(module):
                     self._kernels(
                         adapter.read(function, args, kwargs, output), module, place, random
                     )
@@ -211,11 +215,9 @@ class Session:
         if unseen not in self.trace.unseen:
             self.trace.unseen.append(unseen)
 
-    def _sparse(self, name: str) -> None:
-        """Name an operation on sparse tensors that may be part of attention."""
-        self._name_unseen(
-            find_place(self.root), f"{name} of sparse tensors, which are not followed"
-        )
+    def _unread(self, what: str) -> None:
+        """Name an operation that is part of attention, or may be, and is not followed."""
+        self._name_unseen(find_place(self.root), what)
 
     def _kernels(
         self,

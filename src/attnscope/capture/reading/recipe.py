@@ -10,8 +10,9 @@ from torch import Tensor
 
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
+from attnscope.calls.normalisers import AXES, NORMALISERS
 from attnscope.calls.recipe import Recipe
-from attnscope.calls.tolerance import largest_relative, replay
+from attnscope.calls.tolerance import largest_relative, replay, unit_roundoff
 from attnscope.capture.functions import Kind, kind_of
 from attnscope.capture.provenance import Node, Output, ancestors
 from attnscope.capture.reading.axes import AxesReading
@@ -125,7 +126,8 @@ def _columns_before(axes: AxesReading, output: Output) -> int:
 def read_recipe(evidence: RecordedEvidence) -> Reading:
     """Read how scores came from q·k and weights from scores."""
     stages = evidence.stages
-    if not has_values(evidence.products[0].output.raw):
+    real = evidence.products[0].output.raw
+    if not has_values(real) or real.is_complex():
         return _finished(evidence, Reading(_unread(evidence), stages.scores, stages.weights))
     with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
         best = None
@@ -174,21 +176,31 @@ def _read_from(scores: Output, evidence: RecordedEvidence) -> Reading:
     reading = read_scores(probe, probe.raw, actual)
     recipe = _with_scores(_unread(evidence), reading, evidence)
     found = _with_normaliser(Reading(recipe, scores, evidence.stages.weights), evidence, actual)
-    return found if evidence.stages.named is not None else _proven(found, evidence)
+    return _proven(found, evidence, probe.raw.dtype)
 
 
-def _proven(reading: Reading, evidence: RecordedEvidence) -> Reading:
-    """Return the reading of a hand-written normaliser if it makes the recorded weights, else less."""
+def _proven(reading: Reading, evidence: RecordedEvidence, dtype: torch.dtype) -> Reading:
+    """Return the reading if it makes the recorded weights, else one that says that it does not.
+
+    dtype: of q·k, which under autocast is shorter than that of q.
+    """
     recipe = reading.recipe
     actual = _weights_at(evidence, reading.weights)
     if recipe.unknown or recipe.normaliser in _NOT_YET or actual is None:
         return reading
+    if recipe.normaliser not in NORMALISERS or recipe.normaliser_axis not in AXES:
+        return reading
     q, k = evidence.value("q").double(), evidence.value("k").double()
     group = max(evidence.sizes.heads // max(evidence.sizes.kv_heads, 1), 1)
     known = replace(recipe, group=group, expansion=evidence.axes.expansion)
-    bound = replay(actual.dtype, evidence.sizes.keys, evidence.sizes.head_dim)
-    if largest_relative(known.weights(q, k), actual[..., : evidence.sizes.keys]) <= bound:
+    least = max((actual.dtype, dtype), key=unit_roundoff)
+    bound = replay(least, evidence.sizes.keys, evidence.sizes.head_dim)
+    before = _columns_before(evidence.axes, reading.weights)
+    actual = actual[..., before : before + evidence.sizes.keys]
+    if largest_relative(known.weights(q, k), actual) <= bound:
         return reading
+    if evidence.stages.named is not None:
+        return replace(reading, recipe=replace(recipe, unknown=("scores",)))
     return replace(reading, recipe=replace(recipe, normaliser="unknown", unknown=("normaliser",)))
 
 
@@ -211,13 +223,12 @@ class _Probe:
 
     def __init__(self, evidence: RecordedEvidence, output: Output) -> None:
         self._evidence = evidence
-        self._program = evidence.chain.program
         self._start = evidence.chain.position(evidence.start)
-        self._wanted = evidence.chain.position(output.node, output.index)
+        self._wanted = output
         arrangement = evidence.axes.arrange(output.node, output.index)
         assert arrangement is not None  # noqa: S101  the caller has asked
         self._arrangement = arrangement
-        actual = self._program.run([self._start])[self._start]
+        actual = evidence.chain.program.run([self._start])[self._start]
         self._added, self._factor = _added_inside(evidence, actual)
         self.dtype = actual.dtype
         self.raw = evidence.axes.raw.canonical((actual - self._added) / self._factor)
@@ -226,11 +237,10 @@ class _Probe:
     def __call__(self, raw: Tensor) -> Tensor:
         own = self._evidence.axes.raw.restore(raw).to(self.dtype)
         given = own * self._factor + self._added
-        result = self._program.run([self._wanted], {self._start: given})[self._wanted]
-        return self._canonical(result)
+        return self._canonical(self._evidence.chain.value(self._wanted, {self._start: given}))
 
     def scores(self) -> Tensor:
-        return self._canonical(self._program.run([self._wanted])[self._wanted])
+        return self._canonical(self._evidence.chain.value(self._wanted))
 
     def _canonical(self, tensor: Tensor) -> Tensor:
         """Return scores with the columns that are no keys behind those that are."""
@@ -348,8 +358,7 @@ def _weights_at(evidence: RecordedEvidence, output: Output) -> Tensor | None:
     arrangement = evidence.axes.arrange(output.node, output.index)
     if arrangement is None:
         return None
-    position = evidence.chain.position(output.node, output.index)
-    return arrangement.canonical(evidence.chain.program.run([position])[position])
+    return arrangement.canonical(evidence.chain.value(output))
 
 
 def _summed_axis(evidence: RecordedEvidence, reading: Reading) -> str:

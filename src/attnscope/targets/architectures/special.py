@@ -208,7 +208,6 @@ SPECIAL: dict[str, Special] = {
     "blt": Special("its cache asks for a number of layers", {"num_hidden_layers": 2}),
     "clap_audio_model": Special("four stages double the width", {"hidden_size": 256}),
     "dia": Special("nine streams", {}, {"codebooks": 9, "ids_form": "last"}),
-    "dia_decoder": Special("nine streams", {}, {"codebooks": 9, "ids_form": "last"}),
     "kyutai_speech_to_text": Special("text and streams", {}, {"codebooks": 33, "ids_form": "last"}),
     "dory": Special("loops over its cache", {}, {"given": {"use_cache"}}),
     "emu3": Special(
