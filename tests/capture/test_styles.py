@@ -81,13 +81,6 @@ DEFECTS: dict[str, tuple[str, str]] = {
         "around",
         "scores are unknown, as they are; unknown says that they are overwritten as well",
     ),
-    "mask-times-exponentials": (
-        "mask normaliser around tensors recipe sheet",
-        (
-            "exponentials times a mask over their sum are shown as exp without a mask, followed by "
-            "(mask, divide); the weights are those before the mask"
-        ),
-    ),
     "weights-copied-back": (
         "around",
         "a copy of whole weights into the scores is shown as a change of the weights (setitem)",
@@ -95,10 +88,6 @@ DEFECTS: dict[str, tuple[str, str]] = {
     "complex-products": (
         "recipe quiet around",
         "the real part of complex q·k: the recipe says that scores are unknown, PyTorch warns",
-    ),
-    "head-modules-stacked": (
-        "sizes tensors recipe sheet",
-        "heads stacked in front of the batch are shown as samples, the samples as heads",
     ),
     "buffer-filled-by-head": (
         "sizes scale normaliser around tensors recipe sheet",

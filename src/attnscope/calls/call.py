@@ -107,9 +107,12 @@ class Call:
         """Return the gradient of one tensor of the call, after a backward inside `record`.
 
         Derived from the recorded gradient of the context; equal to what autograd gives for this
-        call's own part of the computation. A q or k that is used again elsewhere (relative positions)
-        has more gradient than that; one that all samples share has the sum over the samples.
-        Raises ReplayError where no backward reached the call.
+        call's own part of the computation. A q or k that is used again elsewhere (as for relative
+        positions) has more gradient than that; one that all samples share has the sum over them.
+
+        Raises:
+            InputError: `name` is none of a call's tensors.
+            ReplayError: no backward reached the call, or its kernel has no gradient.
         """
         if name not in NAMES:
             raise InputError(

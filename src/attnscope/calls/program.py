@@ -93,8 +93,10 @@ class Program:
         values: dict[int, Tensor] = {}
         chosen = self._needed(wanted, given or {})
         changed = self._changed_inputs()
-        for index, tensor in (given or {}).items():
-            values[index] = tensor.clone() if index in changed else tensor
+        values.update(
+            (index, tensor.clone() if index in changed else tensor)
+            for index, tensor in (given or {}).items()
+        )
         with torch._C.DisableTorchFunction():  # noqa: SLF001
             for operation in chosen:
                 self._load(operation, values, changed)

@@ -27,7 +27,7 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """A softmax that is not attention: a router, a gate, a pooling, a classifier, …"""
+    """A softmax that is not attention: a router, gate, pooling or classifier, named by `role`."""
 
     module: str
     source: Source

@@ -12,12 +12,10 @@ from attnscope.calls.program import map_leaves
 from attnscope.capture.functions import Kind
 from attnscope.capture.operands import pairing_of, two_sides
 from attnscope.capture.registry import Registry
-from attnscope.capture.step import Step, flat, shapes_of
+from attnscope.capture.step import MIXES, Step, flat, shapes_of
 from attnscope.capture.trail import DEEPEST, LAYOUT, Trail, Unfollowed
 
 _MAKES_ACTIVATIONS = frozenset("linear conv1d conv2d conv3d embedding layer_norm rms_norm".split())
-MIXES = frozenset({"linear", "conv1d", "conv2d"})
-"""Projections that may also mix heads."""
 _CONVOLUTIONS = frozenset({"conv1d", "conv2d"})
 _DEEPEST_PROJECTION = 12
 

@@ -23,13 +23,14 @@ def record(
 ) -> Iterator[Trace]:
     """Record every attention call made inside the `with` block, in this thread.
 
-    The model runs as it would without: outputs, gradients, random state and modes are the same bits.
+    The model runs as it would without: outputs, gradients, random state and modes are the same,
+    bit for bit.
 
     Args:
         model: names the modules and parameters; None or a plain function: names are class names.
-        keep: "qkv" keeps q, k, v, context and what the recipe needs (scores and weights are derived
-            when asked for); "all" also what the model itself makes between q·k and v, where it does;
-            "numbers" per-head numbers and the replay error alone, worked out as each call is made.
+        keep: "qkv" keeps q, k, v, context and what the recipe needs (scores and weights are
+            derived when asked for); "all" also what the model itself makes between q·k and v;
+            "numbers" per-head numbers and the replay error alone, worked out at each call.
         modules: record only calls of these module paths and what is below them.
         device: move what is kept there, such as "cpu"; None: keep references, copy nothing.
 
@@ -64,8 +65,12 @@ def trace(
     Args:
         model: any module or function. It is run as it is: in its own mode, with gradients on or
             off as the caller has them.
-        keep, modules, device: as for `record`. An argument of the model of that name has to be
-            given inside `record` instead.
+        *args: handed to the model.
+        keep: as for `record`. An argument of the model called `keep`, `modules` or `device` has
+            to be given inside `record` instead.
+        modules: as for `record`.
+        device: as for `record`.
+        **kwargs: handed to the model.
 
     Example:
         >>> import torch, attnscope

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
+from attnscope.capture.found import Found
 from attnscope.capture.provenance import Node, ancestors, bypasses, leads_to
 from attnscope.capture.reading.axes import (
     AxesReading,
@@ -13,8 +15,7 @@ from attnscope.capture.reading.axes import (
     read_axes,
     read_some_axes,
 )
-from attnscope.capture.reading.recipe import outermost_softmaxes
-from attnscope.capture.recorder import Found
+from attnscope.capture.reading.stages import outermost_softmaxes
 
 _EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
 _SHORT = 16
@@ -42,7 +43,7 @@ class Finder:
                 return None
             start = nodes[at]
             gone = found.output.new_empty(0).detach()  # the output itself would keep its graph
-            light = Found(found.weights, found.value, found.node, gone, found.weights_left)
+            light = replace(found, output=gone)
             return start, lambda: _axes_of(nodes, start, light)
         best = best_start(nodes, found)
         self._known[key] = nodes.index(best[0]) if best is not None else None
@@ -53,7 +54,7 @@ class Finder:
 
 
 def _place(nodes: list[Node], found: Found) -> object:
-    """Return what tells one place from others: lines, names, shapes, how the operands came about."""
+    """Return what tells one place from others: lines, names, shapes, the operands' trails."""
     steps = tuple((n.name, n.source.file, n.source.line, n.shapes) for n in nodes)
     sides = (s for n in nodes for s in (n.left, n.right))
     trails = (side.trail for side in (*sides, found.value) if side is not None)

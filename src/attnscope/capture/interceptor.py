@@ -19,7 +19,7 @@ _here = threading.local()
 
 
 def recording_here() -> tuple[Interceptor, ...]:
-    """Return the interceptors of this thread's recordings that are off the stack, outermost first."""
+    """Return this thread's interceptors that are off the stack, outermost first."""
     active = set(map(id, _get_current_function_mode_stack()))
     return tuple(i for i in getattr(_here, "interceptors", ()) if id(i) not in active)
 

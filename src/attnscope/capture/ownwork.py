@@ -14,8 +14,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 class OwnWork:
     """Runs a block without the user's modes, subclasses and autograd, and swallows its faults.
 
-    Function and dispatch modes that count, draw or change things act on the model's operations only.
-    An error inside goes to `on_fault`, never to the model.
+    Function and dispatch modes that count, draw or change things act on the model's operations
+    only. An error inside goes to `on_fault`, never to the model.
     """
 
     __slots__ = ("_functions", "_grad", "_modes", "_on_fault")

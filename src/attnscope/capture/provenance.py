@@ -113,7 +113,7 @@ def leads_to(start: Node, last: Node) -> bool:
 
 
 def bypasses(start: Node, last: Node) -> bool:
-    """Return whether `last` comes from `start` on a way without a normaliser, as a residual does."""
+    """Return whether `last` comes from `start` past every normaliser, as a residual does."""
     return _reaches(start, last, lambda node: node.normaliser)
 
 

@@ -18,8 +18,9 @@ from attnscope.calls.tolerance import largest_relative
 from attnscope.capture.gradients import Cotangent
 from attnscope.capture.provenance import Chain, Node, Operand, Output, to_chain
 from attnscope.capture.reading.axes import AxesReading
-from attnscope.capture.reading.recipe import Reading, Stages, find_stages, read_recipe
+from attnscope.capture.reading.recipe import Reading, read_recipe
 from attnscope.capture.reading.sheet import axis_names, shape_rows
+from attnscope.capture.reading.stages import Stages, find_stages
 from attnscope.capture.reading.trails import scale_of
 from attnscope.errors import ReplayError
 

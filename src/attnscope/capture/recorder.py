@@ -8,6 +8,7 @@ that came, through a normaliser, from an earlier one, that is attention.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import torch
@@ -15,16 +16,17 @@ from torch import Tensor, nn
 
 from attnscope.calls.held import Held, storage_key
 from attnscope.calls.program import map_leaves, random_state
-from attnscope.capture.describing import MIXES, Describer
+from attnscope.capture.describing import Describer
+from attnscope.capture.found import Found, Outcome
 from attnscope.capture.functions import Kind, operation_name
-from attnscope.capture.operands import pairing_of, tensors_in, two_sides
+from attnscope.capture.operands import tensors_in, two_sides
 from attnscope.capture.ownwork import OwnWork
 from attnscope.capture.place import find_source
+from attnscope.capture.products import is_outer, is_shared, may_be_queries
 from attnscope.capture.provenance import LONGEST, LONGEST_OPEN, Node, Operand, Output
 from attnscope.capture.registry import Registry
-from attnscope.capture.softmaxes import FOLLOWED, Softmax
+from attnscope.capture.softmaxes import Softmax, follow
 from attnscope.capture.step import (
-    WRITES_LISTS,
     Args,
     Kwargs,
     Step,
@@ -33,14 +35,12 @@ from attnscope.capture.step import (
     divides_by_itself,
     divides_sums,
     flat,
-    has_floats,
     is_plain,
+    may_follow,
     shapes_of,
     strong,
 )
 from attnscope.capture.trail import Trail
-
-SOFTMAXES = frozenset({"softmax", "log_softmax", "softmin", "gumbel_softmax"})
 
 
 class Recorder:
@@ -93,7 +93,7 @@ class Recorder:
         if step.plain:
             with self.barrier(name):
                 self._note(step)
-                self._follow_softmaxes(step)
+                follow(step, self.registry, self.on_softmax)
         return output
 
     def barrier(self, name: str) -> OwnWork:
@@ -130,26 +130,8 @@ class Recorder:
                 found[id(tensor)] = Output(entry.node, entry.index)
         return found
 
-    def _follow_softmaxes(self, step: Step) -> None:
-        """Tell each softmax what became of its output, and note a new one."""
-        seen = [
-            entry.softmax
-            for tensor in step.tensors
-            if (entry := self.registry.find(tensor)) is not None and entry.softmax is not None
-        ]
-        for one in seen:
-            one.consumers.append(step.name)
-        softmax: Softmax | None = seen[0] if seen else None
-        if step.name.removesuffix("_") in SOFTMAXES:
-            found = self.registry.find(flat(step.output)[0])
-            softmax = self.on_softmax(step.name, found.node if found is not None else None)
-        if softmax is not None and len(softmax.consumers) < FOLLOWED:
-            for tensor in flat(step.output):
-                if tensor.is_floating_point():
-                    self.registry.entry(tensor).softmax = softmax
-
     def _before_change(self, step: Step, targets: list[Tensor]) -> Held | None:
-        """Save what is kept from the coming change; return the target's old self if it is needed."""
+        """Save what is kept from the coming change; return the target's old self if needed."""
         for target in targets:
             self.registry.about_to_change(target)
             entry = self.registry.find(target)
@@ -187,7 +169,7 @@ class Recorder:
         behind_left, behind_right = strong(step, left), strong(step, right)
         weights = self.describer.is_weight(left), self.describer.is_weight(right)
         if behind_left is None and behind_right is None:
-            if step.name == "einsum" and _sums_nothing(step, left, right):
+            if step.name == "einsum" and is_outer(step, left, right):
                 self.describer.describe(step)
                 self._remember_product(step, left, right)
                 return True
@@ -273,7 +255,7 @@ class Recorder:
 
     def _follow(self, step: Step) -> None:
         """Add an operation to the chains of its arguments, or let go of them."""
-        if step.kind is Kind.BOUNDARY or not self._may_follow(step):
+        if step.kind is Kind.BOUNDARY or not may_follow(step):
             self.describer.describe(step)
             return
         if step.kind is Kind.REDUCTION:
@@ -297,14 +279,6 @@ class Recorder:
             self.describer.describe(step)
         self._attach(step, node)
 
-    def _may_follow(self, step: Step) -> bool:
-        if step.name.startswith(WRITES_LISTS) or not has_floats(step.output, step):
-            return False
-        if step.name in MIXES:  # a mix between heads, not the next layer
-            shape = step.tensors[0].shape
-            return len(shape) >= 4 and tuple(shapes_of(step.output)[0]) == tuple(shape)
-        return True
-
     def _weighted(self, step: Step) -> tuple[Output, Operand] | None:
         """Recognise weights multiplied with v elementwise, the sum over keys still to come."""
         pair = both_sides(step)
@@ -312,11 +286,8 @@ class Recorder:
             return None
         ((identity, out),) = step.sources.items()
         weights, value = pair if id(pair[0]) == identity else (pair[1], pair[0])
-        shape = shapes_of(step.output)[0]
-        size = 1
-        for axis in shape:
-            size *= axis
-        if not out.node.normalised or size <= weights.numel() or self.describer.is_weight(value):
+        spread = prod(shapes_of(step.output)[0])
+        if not out.node.normalised or spread <= weights.numel() or self.describer.is_weight(value):
             return None
         return out, self.operand(value)
 
@@ -419,54 +390,3 @@ class Recorder:
             entry = self.registry.entry(tensor)
             entry.node, entry.raw = None, False
             entry.trail = Trail("context", tuple(tensor.shape))
-
-
-class Outcome:
-    """What was made of a find. open: number of a call whose rows are not divided by their sums yet."""
-
-    __slots__ = ("open",)
-
-    def __init__(self, open_call: int | None = None) -> None:
-        """Say whether the call goes on."""
-        self.open = open_call
-
-
-class Found:
-    """Attention, just noticed: the weights' place in their chain, v, and the product of both."""
-
-    __slots__ = ("node", "output", "value", "weights", "weights_left")
-
-    def __init__(
-        self,
-        weights: Output,
-        value: Operand,
-        node: Node,
-        output: Tensor,
-        weights_left: bool,  # noqa: FBT001
-    ) -> None:
-        """Hold the pieces together."""
-        self.weights = weights
-        self.value = value
-        self.node = node
-        self.output = output
-        self.weights_left = weights_left
-
-
-def _sums_nothing(step: Step, left: Tensor, right: Tensor) -> bool:
-    """Return whether an einsum is an outer product, whose sum is still to come."""
-    pairs = pairing_of(step.name, step.args, step.kwargs, (left, right))
-    return pairs is not None and not pairs.summed
-
-
-def may_be_queries(name: str, left: Tensor, weights: tuple[bool, bool]) -> bool:
-    """Return whether the parameter in a product may be learned queries rather than a projection."""
-    if name == "einsum":
-        return True
-    if weights[1] or name in {"linear", "tensordot"}:
-        return False
-    return left.dim() <= 2 or is_shared(left)
-
-
-def is_shared(queries: Tensor) -> bool:
-    """Return whether all samples have the same queries: one, or one expanded."""
-    return queries.shape[0] == 1 or queries.stride(0) == 0

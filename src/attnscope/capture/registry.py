@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Entry:
-    """What is known about one tensor: how its axes came about, and its place in a chain of scores."""
+    """What is known about one tensor: how its axes came about, its place in a chain of scores."""
 
     __slots__ = ("index", "key", "node", "product", "raw", "reference", "softmax", "trail")
 

@@ -17,6 +17,7 @@ from attnscope.calls.trace import Trace, Unseen
 from attnscope.capture.adapters import ADAPTERS, REBOUND
 from attnscope.capture.chunked import ChunkedEvidence, is_open
 from attnscope.capture.finding import Finder
+from attnscope.capture.found import Found, Outcome
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent, is_batched
 from attnscope.capture.interceptor import Handler, Interceptor, recording
@@ -27,7 +28,7 @@ from attnscope.capture.place import Place, find_place
 from attnscope.capture.provenance import Node, Operand, ancestors
 from attnscope.capture.rebinding import rebound
 from attnscope.capture.recorded import Product, RecordedEvidence
-from attnscope.capture.recorder import Found, Outcome, Recorder
+from attnscope.capture.recorder import Recorder
 from attnscope.capture.softmaxes import Softmax, Softmaxes
 from attnscope.capture.stance import opened_compiled
 from attnscope.capture.torchnn import opened, patched_modules

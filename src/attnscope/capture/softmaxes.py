@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from attnscope.calls.source import Source
 from attnscope.calls.trace import Other
 from attnscope.capture.provenance import Node
+from attnscope.capture.registry import Registry
+from attnscope.capture.step import Step, flat
 
-FOLLOWED = 8
+_FOLLOWED = 8
 """Operations after a softmax that are looked at to tell what it is for."""
 
+_SOFTMAXES = frozenset({"softmax", "log_softmax", "softmin", "gumbel_softmax"})
 _ROUTES = frozenset("topk sort argsort multinomial scatter scatter_add gather kthvalue".split())
 _PRODUCTS = frozenset("matmul rmatmul bmm einsum mm baddbmm linear tensordot conv1d conv2d".split())
 _ROUTERS = re.compile(r"rout|moe|expert|mixture", re.IGNORECASE)
@@ -89,3 +92,24 @@ class Softmaxes:
             if wanted(softmax.module):
                 role, reason = softmax.role()
                 yield Other(softmax.module, softmax.source, role, reason)
+
+
+def follow(
+    step: Step, registry: Registry, on_softmax: Callable[[str, Node | None], Softmax]
+) -> None:
+    """Tell each softmax what became of its output, and note a new one."""
+    seen = [
+        entry.softmax
+        for tensor in step.tensors
+        if (entry := registry.find(tensor)) is not None and entry.softmax is not None
+    ]
+    for one in seen:
+        one.consumers.append(step.name)
+    softmax: Softmax | None = seen[0] if seen else None
+    if step.name.removesuffix("_") in _SOFTMAXES:
+        found = registry.find(flat(step.output)[0])
+        softmax = on_softmax(step.name, found.node if found is not None else None)
+    if softmax is not None and len(softmax.consumers) < _FOLLOWED:
+        for tensor in flat(step.output):
+            if tensor.is_floating_point():
+                registry.entry(tensor).softmax = softmax

@@ -1,4 +1,4 @@
-"""Lets compiled regions run eagerly while anything is recorded, so that their inside can be seen."""
+"""Lets compiled regions run eagerly while anything is recorded, so that their inside is seen."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 
 class _Stance:
-    """The compiler's stance is one for the whole process: the first user sets it, the last restores."""
+    """The compiler's stance, one for the whole process: the first user sets it, the last restores."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -17,12 +17,19 @@ from attnscope.capture.provenance import Output
 Args = tuple[Any, ...]
 Kwargs = dict[str, Any]
 
-WRITES_LISTS = "_foreach_"
+MIXES = frozenset({"linear", "conv1d", "conv2d"})
+"""Projections that may also mix heads."""
+
+_WRITES_LISTS = "_foreach_"
 """How the names of functions begin that change whole lists of tensors."""
 
 
 class Step:
-    """One operation that just ran."""
+    """One operation: what it was given and, once it ran, what it made.
+
+    sources: the arguments that are outputs of a chain, by identity; shapes: those of the output
+    where it is not kept itself; kept: the old self of the tensor that it changes in place.
+    """
 
     __slots__ = (
         "args",
@@ -52,7 +59,7 @@ class Step:
         self.args, self.kwargs, self.tensors = args, kwargs, tensors
         self.sources: dict[int, Output] = {}
         self.output: Any = None
-        self.plain = False  # nested and sparse tensors have no axes to follow
+        self.plain = False  # whether all tensors are
         self.random: RandomState | None = None
         self.kept: Held | None = None
         self.shapes: list[tuple[int, ...]] = []
@@ -68,7 +75,7 @@ class Step:
         out = self.kwargs.get("out")
         if out is not None:
             return list(tensors_in((out,)))
-        if self.name.startswith(WRITES_LISTS):
+        if self.name.startswith(_WRITES_LISTS):
             return list(tensors_in(self.args[:1]))
         if changes_in_place(self.name) or self.kwargs.get("inplace") is True:
             return self.tensors[:1]
@@ -80,7 +87,18 @@ class Step:
         return targets[0] if len(targets) == 1 else None
 
 
+def may_follow(step: Step) -> bool:
+    """Return whether a chain goes on through an operation; a projection is the next layer."""
+    if step.name.startswith(_WRITES_LISTS) or not has_floats(step):
+        return False
+    if step.name in MIXES:  # between heads
+        shape = step.tensors[0].shape
+        return len(shape) >= 4 and tuple(shapes_of(step.output)[0]) == tuple(shape)
+    return True
+
+
 def both_sides(step: Step) -> tuple[Tensor, Tensor] | None:
+    """Return the two arguments of an operation that takes two tensors and nothing else."""
     if len(step.args) == 2 and all(isinstance(arg, Tensor) for arg in step.args):
         return step.args[0], step.args[1]
     return None
@@ -113,6 +131,7 @@ def divides_sums(step: Step) -> bool:
 
 
 def flat(output: Any) -> list[Tensor]:
+    """Return the tensors of an output whose axes can be followed, in order."""
     if isinstance(output, Tensor):
         return [output] if is_plain(output) else []
     if isinstance(output, (tuple, list)):
@@ -121,20 +140,24 @@ def flat(output: Any) -> list[Tensor]:
 
 
 def shapes_of(output: Any) -> list[tuple[int, ...]]:
+    """Return the shapes of the tensors of `flat`."""
     return [tuple(tensor.shape) for tensor in flat(output)]
 
 
-def has_floats(output: Any, step: Step) -> bool:
+def has_floats(step: Step) -> bool:
+    """Return whether an operation made, or wrote to, a tensor of real or complex numbers."""
     if step.name == "setitem":
         return True
-    return any(tensor.is_floating_point() or tensor.is_complex() for tensor in flat(output))
+    return any(tensor.is_floating_point() or tensor.is_complex() for tensor in flat(step.output))
 
 
 def is_plain(tensor: Tensor) -> bool:
+    """Return whether `tensor` has axes to follow: nested and sparse ones have none."""
     return tensor.layout is torch.strided and not tensor.is_nested
 
 
 def autocast_on(device_type: str) -> Autocast | None:
+    """Return the autocast that operations on such a device now run under."""
     if not torch.amp.is_autocast_available(device_type):
         return None
     if torch.is_autocast_enabled(device_type):

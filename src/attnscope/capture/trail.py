@@ -14,8 +14,8 @@ DEEPEST = 40
 """Longest trail that is kept; a longer one starts anew (a residual stream never ends)."""
 
 LAYOUT = frozenset(
-    "view reshape view_as reshape_as flatten unflatten permute transpose movedim t T mT H mH adjoint "
-    "squeeze unsqueeze expand expand_as broadcast_to repeat repeat_interleave tile narrow select "
+    "view reshape view_as reshape_as flatten unflatten permute transpose movedim t T mT H mH "
+    "adjoint squeeze unsqueeze expand expand_as broadcast_to repeat repeat_interleave tile narrow select "
     "getitem index_select chunk split split_with_sizes unbind tensor_split hsplit vsplit dsplit "
     "contiguous clone detach data to type float half bfloat16 double type_as cpu cuda".split()
 )

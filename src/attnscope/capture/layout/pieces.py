@@ -101,9 +101,10 @@ def _borders(op: Operation, length: int) -> list[int]:
 def cat(op: Operation) -> Layout:
     """Tensors one after the other along an axis.
 
-    Pieces that continue each other are one again; pieces of another axis (heads cut off the features
-    and put behind each other) are a factor of that axis. Otherwise the first operand that is known along
-    the axis is the main one, and what stands before and after it are foreign positions.
+    Pieces that continue each other are one again; pieces of another axis (heads cut off the
+    features and put behind each other) are a factor of that axis. Otherwise the first operand that
+    is known along the axis is the main one, and what stands before and after it are foreign
+    positions.
     """
     parts = [part for part in _tensors(op) if part.shape != (0,)]
     ndim = len(op.out_shape)

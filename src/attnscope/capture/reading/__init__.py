@@ -1,1 +1,1 @@
-"""Reads recorded operations into axes, a recipe and shapes: numbers, where names would be guesses."""
+"""Reads recorded operations into axes, a recipe and shapes: by numbers where names would guess."""

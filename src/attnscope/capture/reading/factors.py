@@ -31,11 +31,13 @@ class Factor:
 
 
 def is_copy(axis: Axis | None, factor: Factor) -> bool:
+    """Return whether an operand's `axis` holds copies along `factor`: expanded kv heads."""
     atom = covering(axis, factor.stride) if axis is not None else None
     return atom is not None and atom.repeated and factor.role == "heads"
 
 
 def strides_of(axis: Axis) -> list[int]:
+    """Return for each atom of `axis`, from the innermost, how many positions lie inside it."""
     strides, inner = [], 1
     for atom in reversed(axis):
         strides.append(inner)
@@ -92,6 +94,7 @@ def _atom_pieces(atom: Atom, factors: tuple[Factor, ...]) -> list[Factor] | None
 
 
 def by_factors(layout: Layout, factors: tuple[tuple[Factor, ...], ...]) -> Arrangement | None:
+    """Return how a tensor made of q·k becomes (batch, heads, queries, keys); None: it does not."""
     pieces = []
     for axis in layout.axes:
         found = pieces_of(axis, factors)

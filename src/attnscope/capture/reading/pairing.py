@@ -63,7 +63,7 @@ def _summed_axes(node: Node, rank: int) -> set[int] | None:
 
 
 def _keeps(node: Node) -> bool:
-    return bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))  # noqa: PLR2004
+    return bool(node.args[2] if len(node.args) > 2 else node.kwargs.get("keepdim", False))
 
 
 def _summed_product(node: Node, shapes: tuple[Shape, Shape]) -> Contraction | None:
@@ -95,6 +95,7 @@ def _summed_product(node: Node, shapes: tuple[Shape, Shape]) -> Contraction | No
 
 
 def flipped(pairs: Contraction) -> Contraction:
+    """Return the axes of the same contraction with its sides exchanged."""
     return Contraction(
         tuple((right, left, out) for left, right, out in pairs.batch),
         pairs.right,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,39 +14,19 @@ from attnscope.calls.mask import Mask
 from attnscope.calls.normalisers import AXES, NORMALISERS
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.tolerance import largest_relative, replay, unit_roundoff
-from attnscope.capture.functions import Kind, kind_of
-from attnscope.capture.provenance import Node, Output, ancestors
-from attnscope.capture.reading.axes import AxesReading
+from attnscope.capture.provenance import Node, Output
+from attnscope.capture.reading.after import between, is_mask, what_comes_after
 from attnscope.capture.reading.normaliser import NormaliserReading, read_normaliser
 from attnscope.capture.reading.scores import ScoresReading, read_scores
+from attnscope.capture.reading.stages import (
+    columns_before,
+    dimension_of,
+    input_of,
+)
 from attnscope.capture.reading.trails import scale_of
 
 if TYPE_CHECKING:
     from attnscope.capture.recorded import RecordedEvidence
-
-_SOFTMAX = frozenset({"softmax", "log_softmax", "softmin", "gumbel_softmax"})
-_CASTS = frozenset("to type type_as float half bfloat16 double contiguous clone detach".split())
-_LAYOUT_ONLY = frozenset(
-    "view reshape permute transpose unsqueeze squeeze expand getitem narrow flatten unflatten chunk "
-    "split select movedim mT T t view_as reshape_as pad slice unbind copy_".split()
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """What of the chain is scores (enters the normaliser) and weights (leaves it), by structure.
-
-    named: the normaliser, where one function does it; axis: its dimension there.
-    before: extra columns in front of the keys. others: further values that may be the scores,
-    where the normaliser is written by hand.
-    """
-
-    scores: Output
-    weights: Output
-    named: str | None
-    axis: int | None
-    before: int
-    others: tuple[Output, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,72 +36,6 @@ class Reading:
     recipe: Recipe
     scores: Output
     weights: Output
-
-
-def find_stages(start: Node, weights: Output, axes: AxesReading) -> Stages:
-    """Find scores and weights among the operations between q·k and v."""
-    path = [node for node in ancestors([weights.node]) if start in ancestors([node])]
-    softmax = outermost_softmaxes(path)
-    if softmax:
-        node = softmax[0]
-        scores, leaves = _input_of(node), Output(node, 0)
-        if node.name == "log_softmax":
-            after = (Output(n, 0) for n in path if n.name == "exp" and node in n.parents)
-            leaves = next(after, leaves)
-        named = _NAMES.get(node.name, node.name)
-        before = _columns_before(axes, scores)
-        return Stages(scores, leaves, named, _dimension(node), before)
-    nodes = [n for n in path if n.normaliser]
-    nodes = [n for n in nodes if n.name.removesuffix("_") not in _INNER] or nodes or path[-1:]
-    inputs = [output for n in nodes[:_TRIED] for output in _shifted(_input_of(n), path)]
-    first = inputs[0]
-    others = {(id(output.node), output.index): output for output in inputs[1:]}
-    before = _columns_before(axes, first)
-    return Stages(first, weights, None, None, before, tuple(others.values()))
-
-
-_NAMES = {"log_softmax": "softmax", "softmax_": "softmax"}
-_INNER = frozenset({"tanh", "clamp", "abs", "sqrt", "square", "pow"})
-"""What scores may go through without becoming weights."""
-_TRIED = 6
-
-
-def outermost_softmaxes(nodes: list[Node]) -> list[Node]:
-    """Return the softmaxes that no later softmax comes from."""
-    softmax = [node for node in nodes if node.name.removesuffix("_") in _SOFTMAX]
-    inner = {id(before) for node in softmax for before in ancestors(node.parents)}
-    return [node for node in softmax if id(node) not in inner]
-
-
-def _input_of(node: Node) -> Output:
-    for leaf in (*node.args, *node.kwargs.values()):
-        if isinstance(leaf, Output):
-            return leaf
-    return Output(node.parents[0], 0)
-
-
-def _shifted(output: Output, path: list[Node]) -> list[Output]:
-    """Return `output`, after the scores behind `scores - scores.max()` where it is such."""
-    node = output.node
-    if node.name.removesuffix("_") in {"sub", "add"} and node in path and len(node.args) > 1:
-        first, second = node.args[0], node.args[1]
-        shape = node.shapes[0]
-        by_row = isinstance(second, Held) and second.shape[-1:] == (1,) and shape[-1:] != (1,)
-        if isinstance(first, Output) and (isinstance(second, Output) or by_row):
-            return [first, output]
-    return [output]
-
-
-def _dimension(node: Node) -> int | None:
-    axis: Any = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
-    return axis if isinstance(axis, int) else None
-
-
-def _columns_before(axes: AxesReading, output: Output) -> int:
-    layout = axes.chain.get((id(output.node), output.index))
-    if layout is None:
-        return 0
-    return max((atom.before for axis in layout.axes for atom in axis), default=0)
 
 
 def read_recipe(evidence: RecordedEvidence) -> Reading:
@@ -195,7 +110,7 @@ def _proven(reading: Reading, evidence: RecordedEvidence, dtype: torch.dtype) ->
     known = replace(recipe, group=group, expansion=evidence.axes.expansion)
     least = max((actual.dtype, dtype), key=unit_roundoff)
     bound = replay(least, evidence.sizes.keys, evidence.sizes.head_dim)
-    before = _columns_before(evidence.axes, reading.weights)
+    before = columns_before(evidence.axes, reading.weights)
     actual = actual[..., before : before + evidence.sizes.keys]
     if largest_relative(known.weights(q, k), actual) <= bound:
         return reading
@@ -207,7 +122,7 @@ def _proven(reading: Reading, evidence: RecordedEvidence, dtype: torch.dtype) ->
 def _finished(evidence: RecordedEvidence, reading: Reading) -> Reading:
     """Add what does not depend on values: groups, dropout, what comes after the weights."""
     sizes = evidence.sizes
-    dropout, after = _after(evidence, reading.weights)
+    dropout, after = what_comes_after(evidence, reading.weights)
     recipe = replace(
         reading.recipe,
         group=max(sizes.heads // max(sizes.kv_heads, 1), 1),
@@ -308,16 +223,14 @@ def _with_normaliser(reading: Reading, evidence: RecordedEvidence, scores: Tenso
     recipe, stages = reading.recipe, evidence.stages
     if stages.named is not None:
         return reading
-    found: tuple[NormaliserReading, Output] | None = None
-    for output in _between(reading.scores, stages.weights):
-        weights = _weights_at(evidence, output)
-        if weights is None or weights.shape[:-1] != scores.shape[:-1]:
-            continue
-        named = read_normaliser(scores, weights)
-        if named.name in ("unknown", "identity"):
-            continue
-        if found is None or named.name not in _NOT_YET or found[0].name in _NOT_YET:
-            found = named, output
+    found = _name_normaliser(reading, evidence, scores)
+    if found is None or found[0].name in _NOT_YET:
+        for visible in _masks_inside(reading, evidence):
+            masked = scores.masked_fill(~visible, float("-inf"))
+            better = _name_normaliser(reading, evidence, masked)
+            if better is not None and better[0].name not in _NOT_YET:
+                found = better
+                recipe = replace(recipe, mask=recipe.mask & Mask.from_tensor(visible))
     if found is None:
         axis = _summed_axis(evidence, reading)
         return replace(reading, recipe=replace(recipe, normaliser_axis=axis))
@@ -336,6 +249,35 @@ def _with_normaliser(reading: Reading, evidence: RecordedEvidence, scores: Tenso
     return replace(reading, recipe=recipe, weights=output)
 
 
+def _name_normaliser(
+    reading: Reading, evidence: RecordedEvidence, scores: Tensor
+) -> tuple[NormaliserReading, Output] | None:
+    """Return what makes a later value of the scores, and that value; the last that has a name."""
+    found: tuple[NormaliserReading, Output] | None = None
+    for output in between(reading.scores, evidence.stages.weights):
+        weights = _weights_at(evidence, output)
+        if weights is None or weights.shape[:-1] != scores.shape[:-1]:
+            continue
+        named = read_normaliser(scores, weights)
+        if named.name in ("unknown", "identity"):
+            continue
+        if found is None or named.name not in _NOT_YET or found[0].name in _NOT_YET:
+            found = named, output
+    return found
+
+
+def _masks_inside(reading: Reading, evidence: RecordedEvidence) -> Iterator[Tensor]:
+    """Yield masks of 0 and 1 that were multiplied on between the scores and the weights."""
+    for output in between(reading.scores, evidence.stages.weights):
+        node = output.node
+        arrangement = evidence.axes.arrange(node)
+        other = next((leaf for leaf in node.args if isinstance(leaf, Held)), None)
+        if node.name not in {"mul", "rmul", "mul_"} or other is None or arrangement is None:
+            continue
+        if is_mask(other.tensor):
+            yield arrangement.canonical(other.tensor.expand(node.shapes[0])) != 0
+
+
 def _named_axis(evidence: RecordedEvidence) -> str:
     stages = evidence.stages
     if stages.axis is None:
@@ -348,12 +290,6 @@ _NOT_YET = frozenset({"exp", "exp-minus-max"})
 """What an intermediate value looks like before its row is divided by the sum."""
 
 
-def _between(scores: Output, weights: Output) -> list[Output]:
-    """Return the values that may be the weights: from the scores on, as far as what meets v."""
-    last = ancestors([weights.node])
-    return [Output(n, 0) for n in last if n.sequence > scores.node.sequence and n.shapes]
-
-
 def _weights_at(evidence: RecordedEvidence, output: Output) -> Tensor | None:
     arrangement = evidence.axes.arrange(output.node, output.index)
     if arrangement is None:
@@ -363,61 +299,12 @@ def _weights_at(evidence: RecordedEvidence, output: Output) -> Tensor | None:
 
 def _summed_axis(evidence: RecordedEvidence, reading: Reading) -> str:
     """Return the axis over which the weights were made to sum to one, where that can be told."""
-    for output in _between(reading.scores, evidence.stages.weights):
+    for output in between(reading.scores, evidence.stages.weights):
         node = output.node
-        axis = _dimension(node) if node.name in {"sum", "logsumexp", "norm"} else None
+        axis = dimension_of(node) if node.name in {"sum", "logsumexp", "norm"} else None
         if node.name == "normalize":  # input, p, dim
             axis = node.kwargs.get("dim", node.args[2] if len(node.args) > 2 else 1)
         if axis is not None:
-            source = _input_of(node)
+            source = input_of(node)
             return "·".join(evidence.axes.roles(source.node, source.index, axis)) or "unknown"
     return "unknown"
-
-
-def _after(evidence: RecordedEvidence, weights: Output) -> tuple[float, tuple[str, ...]]:
-    """Return dropout's probability and the kinds of operation between the weights and v."""
-    dropout, kinds = 0.0, []
-    for output in _between(weights, evidence.weights):
-        node = output.node
-        name = node.name.removesuffix("_")
-        if weights.node not in ancestors([node]):
-            continue
-        if kind_of(node.function) is Kind.RANDOM and "dropout" in name:
-            dropout = max(dropout, _probability(node))
-        elif name not in _CASTS and name not in _LAYOUT_ONLY and _is_whole(evidence, node):
-            kinds.append(_kind_after(node, name))
-    return dropout, tuple(dict.fromkeys(kinds))
-
-
-def _is_whole(evidence: RecordedEvidence, node: Node) -> bool:
-    """Return whether a node holds weights, not a sum over them."""
-    arrangement = evidence.axes.arrange(node)
-    return arrangement is None or arrangement.shape[-1] >= evidence.sizes.keys
-
-
-def _probability(node: Node) -> float:
-    values = dict(zip(("input", "p", "training"), node.args, strict=False)) | node.kwargs
-    training = values.get("training", values.get("train", True))
-    return float(values.get("p", 0.5)) if training else 0.0
-
-
-def _kind_after(node: Node, name: str) -> str:
-    """Return one word for an operation on weights: mask, multiply, mix, subtract, divide, …"""
-    chained = [leaf for leaf in node.args if isinstance(leaf, Output)]
-    if name in {"einsum", "matmul", "linear", "conv2d", "conv1d", "bmm"}:
-        return "mix"
-    if name in {"tril", "triu", "masked_fill", "where"}:
-        return "mask"
-    if name in {"mul", "rmul"}:
-        other = next((leaf for leaf in node.args if isinstance(leaf, Held)), None)
-        return "mask" if other is not None and _is_mask(other.tensor) else "multiply"
-    if name in {"sub", "rsub"} and len(chained) > 1:
-        return "subtract"
-    return _WORDS.get(name, name)
-
-
-_WORDS = {"div": "divide", "batch_norm": "normalise", "normalize": "normalise"}
-
-
-def _is_mask(tensor: Tensor) -> bool:
-    return bool(((tensor == 0) | (tensor == 1)).all())

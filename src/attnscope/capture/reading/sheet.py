@@ -1,4 +1,4 @@
-"""The shape sheet of a call: trails of q, k, v since the projections, then the recorded operations."""
+"""The shape sheet of a call: trails of q, k, v from their projections, then the operations."""
 
 from __future__ import annotations
 

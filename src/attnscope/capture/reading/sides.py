@@ -113,6 +113,7 @@ class Sides:
     # what each factor of q·k is
 
     def factors(self, *, keys_left: bool) -> tuple[tuple[Factor, ...], ...]:
+        """Return the factors of each axis of q·k, outermost first."""
         q_at, k_at = (1, 0) if keys_left else (0, 1)
         free = (self.first.left, self.first.right)
         summed = {a.axis for axis, _ in self.second.summed for a in self.weights.axes[axis]}
@@ -226,6 +227,7 @@ class Sides:
         *,
         keys_left: bool,
     ) -> AxesReading | None:
+        """Return the names of all axes; None where a tensor does not consist of `factors`."""
         q_at, k_at = (1, 0) if keys_left else (0, 1)
         raw = by_factors(fresh(self.out_shape, SCORES), factors)
         weights = by_factors(self.weights, factors)

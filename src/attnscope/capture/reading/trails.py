@@ -1,4 +1,4 @@
-"""Reads the trail of q, k or v: its layout since the projection, and the scale it met on the way."""
+"""Reads the trail of q, k or v: its layout since the projection, and the scale on the way."""
 
 from __future__ import annotations
 
@@ -42,13 +42,30 @@ class Trails:
         if trail.is_origin:
             return self._origin(trail)
         args, kwargs = map_leaves((trail.args, trail.kwargs or {}), self._leaf)
-        return follow(
+        begun: list[int] = []
+
+        def new_origin() -> int:
+            begun.append(next(self._count))
+            return begun[-1]
+
+        layout = follow(
             trail.name,
             args,
             kwargs,
             trail.shape,
-            new_origin=lambda: next(self._count),
+            new_origin=new_origin,
             output_index=trail.output_index,
+        )
+        if trail.name == "stack" and layout is not None and self._stacks_projections(args):
+            for atom in layout.atoms:  # one projection a head: the new axis is the heads'
+                if atom.origin in begun and not atom.opaque:
+                    self._features[atom.origin] = (atom.axis,)
+        return layout
+
+    def _stacks_projections(self, args: Any) -> bool:
+        pieces = [leaf for leaf in _flat(args) if isinstance(leaf, Layout)]
+        return bool(pieces) and all(
+            any(self.is_feature(atom.origin, atom.axis) for atom in piece.atoms) for piece in pieces
         )
 
     def _origin(self, trail: Trail) -> Layout:
