@@ -5,7 +5,6 @@
 ├── ``InputError``          an argument of the Python API can't be used
 ├── ``StoreError``          a trace folder is unreadable, truncated or of a newer version
 ├── ``MissingExtraError``   an optional package is not installed
-├── ``CaptureError``        a model can't be looked into without changing what it computes
 └── ``ReplayError``         a value can't be derived from what a call kept
 
 Catching ``AttnscopeError`` catches all of them; the command line turns each into one line on
@@ -16,7 +15,6 @@ from __future__ import annotations
 
 __all__ = [
     "AttnscopeError",
-    "CaptureError",
     "InputError",
     "MissingExtraError",
     "ReplayError",
@@ -78,10 +76,6 @@ class MissingExtraError(AttnscopeError):
         self.args = (doing, package, extra)  # what pickle and copy call the constructor with
         self.package = package
         self.extra = extra
-
-
-class CaptureError(AttnscopeError):
-    """A model can't be watched without changing its outputs, gradients or random state."""
 
 
 class ReplayError(AttnscopeError):

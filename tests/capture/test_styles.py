@@ -31,13 +31,6 @@ DEFECTS: dict[str, tuple[str, str]] = {
             "the output projection) is not taken for a product with values"
         ),
     ),
-    "grouped-indexed": (
-        "sizes tensors",
-        (
-            "kv heads picked by an index tensor are shown once for each query head, as heads of "
-            "their own"
-        ),
-    ),
     "entmax-by-bisection": (
         "scale normaliser around recipe",
         "shown as a relu of scores that are unknown, without a scale",

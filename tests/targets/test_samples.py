@@ -129,7 +129,7 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SAMPLES, "minilm", samples.Sample("no-such-package-here", "x", "y"))
+    monkeypatch.setitem(SAMPLES, "minilm", samples.Sample("no-such-package-here", "x"))
     with pytest.raises(MissingExtraError) as caught:
         resolve("sample:minilm")
     message = str(caught.value)

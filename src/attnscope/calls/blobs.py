@@ -19,9 +19,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from attnscope.calls.encoding import decode, encode
+from attnscope.calls.held import has_values
 from attnscope.errors import StoreError
 
-__all__ = ["StoredTensor", "TensorReader", "TensorWriter", "has_values", "why_not"]
+__all__ = ["StoredTensor", "TensorReader", "TensorWriter", "why_not"]
 
 SHARD_BYTES = 1 << 28
 """Size after which a file of tensors is closed and the next one begun: 256 MiB."""
@@ -60,11 +61,6 @@ class Blob:
 
     file: str
     shape: tuple[int, ...]
-
-
-def has_values(tensor: Tensor) -> bool:
-    """Return whether `tensor` holds numbers; meta and fake tensors have only a shape."""
-    return not tensor.is_meta and type(tensor).__name__ != "FakeTensor"
 
 
 def why_not(tensor: Tensor) -> str | None:

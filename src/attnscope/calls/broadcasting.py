@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["collapse", "rows_of"]
+__all__ = ["collapse", "repeat_kv", "rows_of"]
 
 AXES = (1, 0, 2, 3)
 """In which order axes are tried: heads repeat most often, keys least."""
@@ -59,6 +59,12 @@ def _collapse_axis(
     if not bool((alike | ~known).all()):
         return values, known, slack
     return chosen, known.any(axis, keepdim=True), margin
+
+
+def repeat_kv(x: Tensor, heads: int) -> Tensor:
+    """Return x (batch, kv_heads, …) as (batch, heads, …); one kv head is left to broadcasting."""
+    kv_heads = x.shape[1]
+    return x if kv_heads in (1, heads) else x.repeat_interleave(heads // kv_heads, 1)
 
 
 def rows_of(tensor: Tensor, start: int, stop: int) -> Tensor:

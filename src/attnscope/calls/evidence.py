@@ -31,6 +31,11 @@ class Sizes:
     head_dim: int
     value_dim: int
 
+    @property
+    def group(self) -> int:
+        """Query heads per kv head."""
+        return max(self.heads // max(self.kv_heads, 1), 1)
+
 
 class Evidence(Protocol):
     """The proof of one call: its tensors in the canonical layout, and its replay."""

@@ -15,7 +15,8 @@ class Held:
     """One tensor kept by reference; a copy is taken only when somebody is about to change it.
 
     The recorder calls `freeze` before an in-place operation that it sees. A change that it could
-    not see (after the recording, or from outside PyTorch) is noticed by the tensor's version counter.
+    not see (after the recording, or from outside PyTorch) is noticed by the tensor's version
+    counter.
     """
 
     __slots__ = ("__weakref__", "_identity", "_tensor", "_version")

@@ -93,10 +93,8 @@ class Program:
         values: dict[int, Tensor] = {}
         chosen = self._needed(wanted, given or {})
         changed = self._changed_inputs()
-        values.update(
-            (index, tensor.clone() if index in changed else tensor)
-            for index, tensor in (given or {}).items()
-        )
+        for index, tensor in (given or {}).items():
+            values[index] = tensor.clone() if index in changed else tensor
         with torch._C.DisableTorchFunction():  # noqa: SLF001
             for operation in chosen:
                 self._load(operation, values, changed)
@@ -150,9 +148,8 @@ def _run_one(operation: Operation, values: dict[int, Tensor], given: Mapping[int
     if operation.name == "setitem":
         output = args[0]
     tensors = [leaf for leaf in _leaves(output) if isinstance(leaf, Tensor)]
-    for index, tensor in zip(operation.defines, tensors, strict=False):
-        if index not in given:
-            values[index] = tensor
+    made = zip(operation.defines, tensors, strict=False)
+    values.update((index, tensor) for index, tensor in made if index not in given)
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

@@ -22,7 +22,6 @@ class WalkRow:
     visible: bool
     score: float
     weight: float
-    token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,6 @@ class Walk:
     total: float
     entropy: float
     context: tuple[float, ...]
-    token: str | None = None
 
 
 def walk(call: Call, head: int, query: int, *, batch: int = 0) -> Walk:
@@ -55,9 +53,9 @@ def walk(call: Call, head: int, query: int, *, batch: int = 0) -> Walk:
     query = _position("query", query, call.queries)
     batch = _position("batch", batch, call.batch)
     recipe = call.recipe
-    group = max(call.heads // max(call.kv_heads, 1), 1)
+    kv_head = recipe.kv_head_of(call.heads, call.kv_heads)[head]
     q = call.q[batch, head, query].double()  # head_dim
-    k = call.k[batch, head // group].double()  # keys head_dim
+    k = call.k[batch, kv_head].double()  # keys head_dim
     dots = k @ q
     scores = call.scores()[batch, head, query].double()
     weights = call.weights()[batch, head, query].double()

@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from attnscope.calls.broadcasting import repeat_kv
 from attnscope.calls.evidence import Evidence, Sizes
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
@@ -63,11 +64,6 @@ class ChunkedEvidence(Evidence):
         """The recorded operations as a program."""
         return to_chain([self.node])
 
-    @property
-    def by_recipe(self) -> bool:
-        """Whether scores and weights are what `recipe` makes of q and k."""
-        return False
-
     @cached_property
     def sizes(self) -> Sizes:
         """Sizes in the canonical layout."""
@@ -109,14 +105,10 @@ class ChunkedEvidence(Evidence):
         return Mask.from_tensor(torch.cat(dense, -1))
 
     def _is_softmax(self) -> bool:
-        context = self.value("weights") @ self._expanded(self.value("v"))
+        context = self.value("weights") @ repeat_kv(self.value("v"), self.sizes.heads)
         actual = self.value("context")
         bound = replay(actual.dtype, self.sizes.keys, self.sizes.head_dim)
         return largest_relative(context, actual) <= bound
-
-    def _expanded(self, v: Tensor) -> Tensor:
-        heads = self.sizes.heads
-        return v.repeat_interleave(heads // v.shape[1], 1) if v.shape[1] not in (1, heads) else v
 
     def value(self, name: str) -> Tensor:
         """Return one tensor in the canonical layout."""
@@ -159,7 +151,7 @@ class ChunkedEvidence(Evidence):
                 one: self.value(one).clone().requires_grad_() for one in ("q", "k", "v", "scores")
             }
             weights = leaves["scores"].softmax(-1)
-            context = weights @ self._expanded(leaves["v"])
+            context = weights @ repeat_kv(leaves["v"], self.sizes.heads)
             wanted = weights if name == "weights" else leaves["v" if name == "v" else "scores"]
             (gradient,) = torch.autograd.grad(context, [wanted], cotangent)
         if name in ("q", "k"):

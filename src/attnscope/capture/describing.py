@@ -18,6 +18,7 @@ from attnscope.capture.trail import DEEPEST, LAYOUT, Trail, Unfollowed
 _MAKES_ACTIVATIONS = frozenset("linear conv1d conv2d conv3d embedding layer_norm rms_norm".split())
 _CONVOLUTIONS = frozenset({"conv1d", "conv2d"})
 _DEEPEST_PROJECTION = 12
+_LONGEST_TABLE = 256
 
 
 class Describer:
@@ -88,7 +89,7 @@ class Describer:
         )
 
     def _trail(self, tensor: Tensor) -> Trail | Unfollowed:
-        if tensor.numel() == 1:
+        if tensor.numel() == 1 or (tensor.dim() == 1 and _is_small_table(tensor)):
             return Unfollowed(tuple(tensor.shape), value=tensor.detach().clone())
         entry = self.registry.find(tensor)
         if entry is not None and entry.trail is not None:
@@ -119,6 +120,11 @@ def _continued(step: Step, parents: dict[int, Trail | Unfollowed]) -> Trail:
         depth=depth,
         pure=step.name in LAYOUT and all(trail.pure or trail.is_origin for trail in trails),
     )
+
+
+def _is_small_table(tensor: Tensor) -> bool:
+    """Return whether `tensor` may say which kv head each query head meets."""
+    return tensor.dtype == torch.int64 and tensor.numel() <= _LONGEST_TABLE
 
 
 def _is_number(tensor: Tensor) -> bool:

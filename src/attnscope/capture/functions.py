@@ -82,10 +82,13 @@ _CONTRACTIONS = frozenset(
 
 _NORMALISERS = frozenset(
     "softmax log_softmax softmin gumbel_softmax exp exp2 expm1 sigmoid logsigmoid hardsigmoid relu "
-    "relu6 leaky_relu gelu silu mish elu celu selu softplus square pow rpow tanh hardtanh abs clamp "
-    "clamp_min clip threshold sparsemax entmax softsign hardswish erf sqrt rsqrt reciprocal "
+    "relu6 leaky_relu gelu silu mish elu celu selu softplus square pow rpow tanh hardtanh abs "
+    "clamp clamp_min clip threshold sparsemax entmax softsign hardswish erf sqrt rsqrt reciprocal "
     "normalize heaviside log log1p".split()
 )
+
+SOFTMAXES = frozenset({"softmax", "log_softmax", "softmin", "gumbel_softmax"})
+"""The normalisers that are one function, over one axis."""
 
 _BOUNDARIES = frozenset(
     "layer_norm native_layer_norm rms_norm group_norm instance_norm embedding embedding_bag "

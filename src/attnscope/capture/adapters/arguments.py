@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from torch import Tensor
-
-__all__ = ["Signature", "bind_python", "has_values"]
+__all__ = ["Signature", "bind_python"]
 
 
 class Signature:
@@ -37,8 +35,3 @@ def bind_python(
 @lru_cache(maxsize=64)
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
-
-
-def has_values(tensor: Tensor) -> bool:
-    """Return whether `tensor` holds numbers; meta and fake tensors have only a shape."""
-    return not tensor.is_meta and type(tensor).__name__ != "FakeTensor"

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscope.calls.held import Held
+from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
-from attnscope.capture.adapters.arguments import bind_python, has_values
+from attnscope.capture.adapters.arguments import bind_python
 from attnscope.capture.adapters.band import Band, distances, document_distances, linear_bias
 from attnscope.capture.adapters.kv_cache import read_cache
 from attnscope.capture.kernel import KernelCall

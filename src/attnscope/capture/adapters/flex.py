@@ -22,10 +22,10 @@ from torch import Tensor
 
 from attnscope.axes import Key, Query, Scores, Visible
 from attnscope.calls.broadcasting import collapse
-from attnscope.calls.held import Held
+from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
-from attnscope.capture.adapters.arguments import Signature, has_values
+from attnscope.capture.adapters.arguments import Signature
 from attnscope.capture.kernel import KernelCall
 from attnscope.capture.modes import unobserved
 from attnscope.capture.reading.scores import read_scores

@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnscope.axes import Context
-from attnscope.calls.held import Held
+from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
-from attnscope.capture.adapters.arguments import Signature, has_values
+from attnscope.capture.adapters.arguments import Signature
 from attnscope.capture.adapters.nested import lengths_of, padded, padding_mask
 from attnscope.capture.kernel import KernelCall
 

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscope.calls.held import Held
+from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
 from attnscope.capture.adapters.additive import read_additive
-from attnscope.capture.adapters.arguments import bind_python, has_values
+from attnscope.capture.adapters.arguments import bind_python
 from attnscope.capture.kernel import KernelCall
 from attnscope.capture.rebinding import original_of
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 _CASTS = frozenset("to type type_as float half bfloat16 double contiguous clone detach".split())
 _LAYOUT_ONLY = frozenset(
-    "view reshape permute transpose unsqueeze squeeze expand getitem narrow flatten unflatten chunk "
-    "split select movedim mT T t view_as reshape_as pad slice unbind copy_".split()
+    "view reshape permute transpose unsqueeze squeeze expand getitem narrow flatten unflatten "
+    "chunk split select movedim mT T t view_as reshape_as pad slice unbind copy_".split()
 )
 
 
@@ -54,7 +54,7 @@ def _probability(node: Node) -> float:
 
 
 def _kind_after(node: Node, name: str) -> str:
-    """Return one word for an operation on weights: mask, multiply, mix, subtract, divide, …"""
+    """Return one word for an operation on weights, such as mask, multiply, mix or subtract."""
     chained = [leaf for leaf in node.args if isinstance(leaf, Output)]
     if name in {"einsum", "matmul", "linear", "conv2d", "conv1d", "bmm"}:
         return "mix"
@@ -72,4 +72,5 @@ _WORDS = {"div": "divide", "batch_norm": "normalise", "normalize": "normalise"}
 
 
 def is_mask(tensor: Tensor) -> bool:
+    """Return whether a tensor that weights were multiplied with holds nothing but 0 and 1."""
     return bool(((tensor == 0) | (tensor == 1)).all())

@@ -27,7 +27,6 @@ class Factor:
     stride: int
     size: int
     copied: bool = False
-    order: tuple[int, ...] = ()
 
 
 def is_copy(axis: Axis | None, factor: Factor) -> bool:

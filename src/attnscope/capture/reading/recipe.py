@@ -1,10 +1,10 @@
-"""Reads recorded operations into a recipe: by structure where a value lies, by numbers what it is."""
+"""Reads recorded operations into a recipe: by structure where a value is, by numbers what it is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from attnscope.calls.recipe import Recipe
 from attnscope.calls.tolerance import largest_relative, replay, unit_roundoff
 from attnscope.capture.provenance import Node, Output
 from attnscope.capture.reading.after import between, is_mask, what_comes_after
+from attnscope.capture.reading.kvindex import ranks
 from attnscope.capture.reading.normaliser import NormaliserReading, read_normaliser
 from attnscope.capture.reading.scores import ScoresReading, read_scores
 from attnscope.capture.reading.stages import (
@@ -106,8 +107,7 @@ def _proven(reading: Reading, evidence: RecordedEvidence, dtype: torch.dtype) ->
     if recipe.normaliser not in NORMALISERS or recipe.normaliser_axis not in AXES:
         return reading
     q, k = evidence.value("q").double(), evidence.value("k").double()
-    group = max(evidence.sizes.heads // max(evidence.sizes.kv_heads, 1), 1)
-    known = replace(recipe, group=group, expansion=evidence.axes.expansion)
+    known = replace(recipe, group=evidence.sizes.group, **_expansion(evidence))
     least = max((actual.dtype, dtype), key=unit_roundoff)
     bound = replay(least, evidence.sizes.keys, evidence.sizes.head_dim)
     before = columns_before(evidence.axes, reading.weights)
@@ -121,16 +121,22 @@ def _proven(reading: Reading, evidence: RecordedEvidence, dtype: torch.dtype) ->
 
 def _finished(evidence: RecordedEvidence, reading: Reading) -> Reading:
     """Add what does not depend on values: groups, dropout, what comes after the weights."""
-    sizes = evidence.sizes
     dropout, after = what_comes_after(evidence, reading.weights)
     recipe = replace(
         reading.recipe,
-        group=max(sizes.heads // max(sizes.kv_heads, 1), 1),
-        expansion=evidence.axes.expansion,
+        group=evidence.sizes.group,
         dropout=dropout,
         after=after,
+        **_expansion(evidence),
     )
     return replace(reading, recipe=recipe)
+
+
+def _expansion(evidence: RecordedEvidence) -> dict[str, Any]:
+    """Return how kv heads met query heads, as fields of a recipe."""
+    if evidence.kv_index is None:
+        return {"expansion": evidence.axes.expansion}
+    return {"expansion": "index", "kv_map": ranks(evidence.kv_index)}
 
 
 class _Probe:

@@ -51,9 +51,8 @@ class ScoresReading:
     bias: None: nothing is added. visible: True = may attend; None: all are.
     fill: the distinct values that stand in place of, or were added to, hidden scores, in the type
         of the scores and ascending; of more than 8 the lowest and the highest.
-    sinks: (…, sinks), the columns beyond the keys. empty_rows: how many queries see no key, over
-        batch and heads; empty_row: what such a row turns into, None: there is none, or unknown.
-    mixes_heads: a head's scores depend on another head's raw.
+    sinks: (…, sinks), the columns beyond the keys.
+    empty_row: what the row of a query that sees no key turns into; None: there is none, or unknown.
     overwritten: True where the score does not depend on raw though the key is not hidden: a mask
         that was multiplied onto the scores, or a fill that is too weak. None: nowhere.
     row_shift: a number was subtracted from each row (its maximum), which no softmax notices;
@@ -67,9 +66,7 @@ class ScoresReading:
     visible: Tensor | None = None
     fill: tuple[float, ...] = ()
     sinks: Tensor | None = None
-    empty_rows: int = 0
     empty_row: EmptyRow | None = None
-    mixes_heads: bool = False
     overwritten: Tensor | None = None
     row_shift: bool = False
     unknown: tuple[str, ...] = ()
@@ -117,8 +114,7 @@ def _read(probe: Probe, raw: Raw, scores: WithExtra) -> ScoresReading:
     answers = _answers(probe, levels)
     reading = _read_additive(probe, answers, scores)
     if strange:
-        mixes, unknown = strange == "head-mixing", (strange, *reading.unknown)
-        return replace(reading, mixes_heads=mixes, bias=None, unknown=unknown)
+        return replace(reading, bias=None, unknown=(strange, *reading.unknown))
     scale, softcap, missing = read_scale(probe, answers.sample)
     if missing:
         return replace(reading, bias=None, unknown=(*missing, *reading.unknown))
@@ -230,9 +226,9 @@ def _read_additive(probe: Probe, answers: _Answers, scores: Tensor) -> ScoresRea
     if answers.overwritten is not None:
         unknown.append("overwritten")
     empty = hidden.all(-1).expand(probe.shape[:-1])
-    count = int(empty.count_nonzero())
-    empty_row = _empty_row(scores[..., :keys], empty) if count else None
-    if count and empty_row is None:
+    some = bool(empty.any())
+    empty_row = _empty_row(scores[..., :keys], empty) if some else None
+    if some and empty_row is None:
         unknown.append("empty-row")
     counted = hidden
     if probe.reference is not None:  # an empty row has no key to count from
@@ -243,7 +239,6 @@ def _read_additive(probe: Probe, answers: _Answers, scores: Tensor) -> ScoresRea
         visible=collapse(~hidden, axes=(1, 0)) if bool(hidden.any()) else None,
         fill=_fills(answers.additive[counted].to(scores.dtype)),
         sinks=sinks,
-        empty_rows=count,
         empty_row=empty_row,
         overwritten=None if answers.overwritten is None else collapse(answers.overwritten),
         row_shift=probe.reference is not None,

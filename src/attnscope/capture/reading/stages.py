@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from attnscope.calls.held import Held
+from attnscope.capture.functions import SOFTMAXES
 from attnscope.capture.provenance import Node, Output, ancestors
 from attnscope.capture.reading.sides import AxesReading
-
-_SOFTMAX = frozenset({"softmax", "log_softmax", "softmin", "gumbel_softmax"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +52,22 @@ def find_stages(start: Node, weights: Output, axes: AxesReading) -> Stages:
 
 _NAMES = {"log_softmax": "softmax", "softmax_": "softmax"}
 
-
 _INNER = frozenset({"tanh", "clamp", "abs", "sqrt", "square", "pow"})
 """What scores may go through without becoming weights."""
 
-
 _TRIED = 6
+"""Normalisers whose inputs are tried as scores."""
 
 
 def outermost_softmaxes(nodes: list[Node]) -> list[Node]:
     """Return the softmaxes that no later softmax comes from."""
-    softmax = [node for node in nodes if node.name.removesuffix("_") in _SOFTMAX]
+    softmax = [node for node in nodes if node.name.removesuffix("_") in SOFTMAXES]
     inner = {id(before) for node in softmax for before in ancestors(node.parents)}
     return [node for node in softmax if id(node) not in inner]
 
 
 def input_of(node: Node) -> Output:
+    """Return the first value of a chain that `node` takes."""
     for leaf in (*node.args, *node.kwargs.values()):
         if isinstance(leaf, Output):
             return leaf
@@ -88,11 +87,13 @@ def _shifted(output: Output, path: list[Node]) -> list[Output]:
 
 
 def dimension_of(node: Node) -> int | None:
+    """Return the axis that an operation such as a softmax or a sum runs over; None: not one."""
     axis: Any = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
     return axis if isinstance(axis, int) else None
 
 
 def columns_before(axes: AxesReading, output: Output) -> int:
+    """Return how many columns of `output` stand in front of the keys."""
     layout = axes.chain.get((id(output.node), output.index))
     if layout is None:
         return 0

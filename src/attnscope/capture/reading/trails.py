@@ -119,6 +119,8 @@ def _times(trail: Trail, name: str, before: list[Trail], depth: int) -> Number:
         number = leaf.value if isinstance(leaf, Unfollowed) else leaf
         if isinstance(number, bool) or not isinstance(number, (int, float, Tensor)):
             continue
+        if isinstance(number, Tensor) and number.numel() != 1:
+            continue
         if isinstance(number, Tensor):
             number = float(number) if not number.is_meta else 1.0
         scale = scale / number if name == "div" else scale * number
