@@ -19,11 +19,12 @@ class Held:
     counter.
     """
 
-    __slots__ = ("__weakref__", "_identity", "_tensor", "_version")
+    __slots__ = ("__weakref__", "_identity", "_tensor", "_version", "required")
 
     def __init__(self, tensor: Tensor) -> None:
         """Keep the memory of `tensor`, not its autograd graph."""
         self._identity = weakref.ref(tensor)
+        self.required = tensor.requires_grad  # whether autograd followed it
         self._tensor = tensor.detach()
         self._version = version(tensor)
 

@@ -48,6 +48,7 @@ class Operation:
 
     defines: the values that its outputs are, in order. An operation that changes a tensor in place
     defines a new value for it; `target` is then the value it changed.
+    graded: whether autograd followed it; PyTorch folds some products differently then.
     needs: every value that has to exist before it, earlier changes of the same memory included.
     """
 
@@ -60,6 +61,7 @@ class Operation:
     target: int | None = None
     random: RandomState | None = None
     autocast: Autocast | None = None
+    graded: bool = False
     source: Source | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
 
@@ -82,10 +84,13 @@ class Program:
         self,
         wanted: Iterable[int],
         given: Mapping[int, Tensor] | None = None,
+        *,
+        graded: bool = False,
     ) -> dict[int, Tensor]:
         """Run what `wanted` needs and return those values.
 
         given: tensors to use instead of what the program would compute or was recorded with.
+        graded: let autograd follow what it followed when it was recorded, for equal bits.
         The random state of every device is left as it was; each random operation draws again what
         it drew when it was recorded.
         """
@@ -97,8 +102,9 @@ class Program:
             values[index] = tensor.clone() if index in changed else tensor
         with torch._C.DisableTorchFunction():  # noqa: SLF001
             for operation in chosen:
-                self._load(operation, values, changed)
-                _run_one(operation, values, given or {})
+                self._load(operation, values, changed, graded=graded)
+                with torch.set_grad_enabled(operation.graded) if graded else _as_it_is():
+                    _run_one(operation, values, given or {})
         for index in wanted:
             if index not in values:
                 values[index] = self.inputs[index].tensor
@@ -109,11 +115,19 @@ class Program:
         return next(index for index, known in self.inputs.items() if known is held)
 
     def _load(
-        self, operation: Operation, values: dict[int, Tensor], changed: frozenset[int]
+        self,
+        operation: Operation,
+        values: dict[int, Tensor],
+        changed: frozenset[int],
+        *,
+        graded: bool,
     ) -> None:
         for index in operation.values():
             if index not in values:
-                tensor = self.inputs[index].tensor
+                held = self.inputs[index]
+                tensor = held.tensor
+                if graded and held.required and not tensor.is_inference():
+                    tensor = tensor.detach().requires_grad_()
                 values[index] = tensor.clone() if index in changed else tensor
 
     def _needed(
@@ -134,10 +148,22 @@ class Program:
         if self._touched is None:
             touched = {op.target for op in self.operations if op.target is not None}
             for operation in reversed(self.operations):
-                if not touched.isdisjoint(operation.defines):
+                views = operation.target is not None or operation.name in _VIEWS
+                if views and not touched.isdisjoint(operation.defines):
                     touched.update(operation.values())
             self._touched = frozenset(touched)
         return self._touched
+
+
+_as_it_is = contextlib.nullcontext
+
+_VIEWS = frozenset(
+    "view reshape view_as reshape_as flatten unflatten permute transpose movedim t T mT H mH "
+    "squeeze unsqueeze expand expand_as broadcast_to narrow select getitem chunk split unbind "
+    "split_with_sizes tensor_split contiguous detach data to type float diagonal unfold as_strided "
+    "swapaxes real imag view_as_real view_as_complex".split()
+)
+"""Operations whose output may share the memory of their input."""
 
 
 def _run_one(operation: Operation, values: dict[int, Tensor], given: Mapping[int, Tensor]) -> None:

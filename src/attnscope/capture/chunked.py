@@ -138,7 +138,7 @@ class ChunkedEvidence(Evidence):
         position = self.chain.position(self.node)
         with torch.no_grad():
             return largest_relative(
-                self.chain.program.run([position])[position], self.output.tensor
+                self.chain.program.run([position], graded=True)[position], self.output.tensor
             )
 
     def gradient(self, name: str) -> Tensor:

@@ -96,7 +96,8 @@ def best_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | No
             best = (rank, node, axes)
     if best is not None:
         return best[1], best[2]
-    return _unnamed_start(unnamed, found) if softmax else None
+    exponential = any(node.name in _EXPONENTIALS for node in nodes)
+    return _unnamed_start(unnamed, found) if softmax or exponential else None
 
 
 def _is_plausible(nodes: list[Node], start: Node, axes: AxesReading, weights: Node) -> bool:

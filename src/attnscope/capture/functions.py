@@ -56,6 +56,7 @@ _OPERATORS = {
     "_softmax": "softmax",
     "_log_softmax": "log_softmax",
     "expit": "sigmoid",
+    "log_sigmoid": "logsigmoid",
 }
 
 _SKIPPED = frozenset(

@@ -19,6 +19,7 @@ from attnscope.calls.program import (
     map_leaves,
 )
 from attnscope.calls.source import Source
+from attnscope.capture.functions import changes_in_place
 from attnscope.capture.trail import Trail
 
 LONGEST = 160
@@ -62,6 +63,7 @@ class Node:
     target: Output | None = None
     random: RandomState | None = None
     autocast: Autocast | None = None
+    graded: bool = False
     left: Operand | None = None  # set where the node is a contraction that starts a chain
     right: Operand | None = None
     weak: bool = False  # every start behind it has a parameter as one side
@@ -72,6 +74,11 @@ class Node:
     carries: frozenset[int] = frozenset()  # calls whose context this is, the division still to come
     outputs: tuple[Tensor, ...] = ()  # kept on request
     sequence: int = field(default_factory=lambda: next(_sequence))
+
+    @property
+    def writes(self) -> bool:
+        """Whether the operation writes to its first argument."""
+        return changes_in_place(self.name) or self.kwargs.get("inplace") is True
 
     def values(self) -> set[Output]:
         """Return the outputs of earlier nodes that the arguments refer to."""
@@ -184,7 +191,7 @@ def to_chain(last: Iterable[Node]) -> Chain:
         args = map_leaves(node.args, place)
         kwargs = map_leaves(node.kwargs, place)
         target = place(node.target).index if node.target is not None else None
-        if node.name == "setitem" and target is None and isinstance(args[0], Value):
+        if target is None and node.writes and isinstance(args[0], Value):
             target = args[0].index
         defines = tuple(next(numbers) for _ in node.shapes)
         for index, number in enumerate(defines):
@@ -205,6 +212,7 @@ def to_chain(last: Iterable[Node]) -> Chain:
                 target,
                 node.random,
                 node.autocast,
+                node.graded,
                 node.source,
                 node.shapes,
             )

@@ -117,7 +117,8 @@ class RecordedEvidence(Evidence):
     def _value(self, name: str) -> Tensor:
         axes, first = self.axes, self.products[0]
         if name == "q":
-            return self._unscaled(axes.q.canonical(self.q_operand.held.tensor), self.q_operand)
+            q = axes.q.canonical(self.q_operand.held.tensor)
+            return self._all_heads(self._unscaled(q, self.q_operand))
         if name == "k":
             k = self._unscaled(axes.k.canonical(self.k_operand.held.tensor), self.k_operand)
             return self._once(k)
@@ -140,6 +141,10 @@ class RecordedEvidence(Evidence):
         if tensor.shape[0] == 1 and self.sizes.batch > 1:
             return tensor.expand(self.sizes.batch, *tensor.shape[1:])
         return tensor
+
+    def _all_heads(self, q: Tensor) -> Tensor:
+        """Give queries that all heads share their heads axis."""
+        return q.expand(-1, self.sizes.heads, -1, -1) if q.shape[1] == 1 else q
 
     def _stage(self, name: str) -> Tensor:
         output = self.reading.scores if name == "scores" else self.reading.weights
@@ -169,7 +174,7 @@ class RecordedEvidence(Evidence):
             return None
         wanted = [self.chain.position(product.node) for product in self.products]
         with torch.no_grad():
-            values = self.chain.program.run(wanted)
+            values = self.chain.program.run(wanted, graded=True)
             return max(
                 largest_relative(values[position], product.output.tensor)
                 for position, product in zip(wanted, self.products, strict=True)

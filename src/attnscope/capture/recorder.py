@@ -18,7 +18,7 @@ from attnscope.calls.held import Held, storage_key
 from attnscope.calls.program import map_leaves, random_state
 from attnscope.capture.describing import Describer
 from attnscope.capture.found import Found, Outcome
-from attnscope.capture.functions import Kind, operation_name
+from attnscope.capture.functions import SOFTMAXES, Kind, operation_name
 from attnscope.capture.operands import tensors_in, two_sides
 from attnscope.capture.ownwork import OwnWork
 from attnscope.capture.place import find_source
@@ -37,6 +37,7 @@ from attnscope.capture.step import (
     flat,
     is_plain,
     may_follow,
+    normalises_scores,
     shapes_of,
     strong,
 )
@@ -140,7 +141,8 @@ class Recorder:
             if not isinstance(target, nn.Parameter):
                 self.describer.parameters.pop(id(target), None)
         written = step.target()
-        if not step.sources or written is None or "out" in step.kwargs:
+        matters = bool(step.sources) or step.kind is Kind.CONTRACTION
+        if not matters or written is None or "out" in step.kwargs:
             return None
         known = self.registry.find(written)
         if known is None or known.node is None:
@@ -255,7 +257,8 @@ class Recorder:
 
     def _follow(self, step: Step) -> None:
         """Add an operation to the chains of its arguments, or let go of them."""
-        if step.kind is Kind.BOUNDARY or not may_follow(step):
+        boundary = step.kind is Kind.BOUNDARY and not normalises_scores(step)
+        if boundary or not may_follow(step):
             self.describer.describe(step)
             return
         if step.kind is Kind.REDUCTION:
@@ -268,7 +271,9 @@ class Recorder:
             self.describer.describe(step)
             return
         node.weak = all(parent.weak for parent in node.parents)
-        node.normaliser = step.kind is Kind.NORMALISER or divides_by_itself(step)
+        node.normaliser = (
+            step.kind is Kind.NORMALISER or step.name in SOFTMAXES or divides_by_itself(step)
+        )
         node.normalised = node.normaliser or any(parent.normalised for parent in node.parents)
         if step.kind is Kind.PRODUCT and node.normalised:
             node.weighted = self._weighted(step)
@@ -367,6 +372,7 @@ class Recorder:
             depth=1 + max((parent.depth for parent in parents.values()), default=0),
             target=sources.get(id(target)) if target is not None else None,
             random=step.random,
+            graded=step.graded,
             autocast=autocast_on(step.tensors[0].device.type),
         )
 

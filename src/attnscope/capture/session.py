@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -50,7 +50,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse a `keep` that means nothing."""
-        if self.keep not in ("all", "qkv", "numbers"):
+        if self.keep not in get_args(KeepName):
             raise InputError(
                 doing="starting a recording",
                 found=f"keep={self.keep!r}",
@@ -175,7 +175,8 @@ class Session:
         layer = next((kind.__name__ for kind in own), "")
         sequence = node.sequence if node is not None else None
         softmax = Softmax(name, self.name_of(place), layer, place.source, sequence)
-        self.softmaxes.add(softmax)
+        if not _is_recomputing():  # a checkpointed region may stop before it meets the values
+            self.softmaxes.add(softmax)
         return softmax
 
     def _fault(self, name: str, error: Exception) -> None:
@@ -262,7 +263,7 @@ class Session:
             kind=kind,
             evidence=evidence,
             step=self._step_of(place),
-            recomputed=torch._C._current_graph_task_id() != -1,  # noqa: SLF001
+            recomputed=_is_recomputing(),
         )
         self.trace.calls.append(call)
         return call
@@ -330,6 +331,11 @@ class Session:
 
 _NEAR = 16
 """Operations between the two products of linear attention, at most; a residual stream has more."""
+
+
+def _is_recomputing() -> bool:
+    """Return whether a backward is under way."""
+    return torch._C._current_graph_task_id() != -1  # noqa: SLF001  no public way to ask
 
 
 def _iterates(node: Node) -> bool:

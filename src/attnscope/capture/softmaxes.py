@@ -55,10 +55,10 @@ class Softmax:
         if any(name in _PRODUCTS for name in used):
             return (
                 "pooling",
-                "weights that come from no product of q and k are multiplied with values",
+                "weights that were not seen to come from q·k are multiplied with values",
             )
         if "mul" in used and ("sum" in used or "mean" in used):
-            return "pooling", "a weighted sum whose weights come from no product of q and k"
+            return "pooling", "a weighted sum whose weights were not seen to come from q·k"
         if "mul" in used:
             return "gate", "its output is multiplied onto features"
         return "classifier", "its output is returned or compared"

@@ -20,6 +20,9 @@ Kwargs = dict[str, Any]
 MIXES = frozenset({"linear", "conv1d", "conv2d"})
 """Projections that may also mix heads."""
 
+_NEAR = 8
+"""Operations behind a product of q and k within which a layer norm is taken for part of the scores."""
+
 _WRITES_LISTS = "_foreach_"
 """How the names of functions begin that change whole lists of tensors."""
 
@@ -34,6 +37,7 @@ class Step:
     __slots__ = (
         "args",
         "function",
+        "graded",
         "kept",
         "kind",
         "kwargs",
@@ -62,6 +66,7 @@ class Step:
         self.plain = False  # whether all tensors are
         self.random: RandomState | None = None
         self.kept: Held | None = None
+        self.graded = torch.is_grad_enabled()
         self.shapes: list[tuple[int, ...]] = []
 
     def without_output(self, shapes: list[tuple[int, ...]]) -> Step:
@@ -85,6 +90,13 @@ class Step:
         """Return the one tensor that the operation wrote to, where it wrote to one."""
         targets = self.targets()
         return targets[0] if len(targets) == 1 else None
+
+
+def normalises_scores(step: Step) -> bool:
+    """Return whether a layer norm stands right behind a product, on its way to a softmax."""
+    outs = list(step.sources.values())
+    near = len(outs) == 1 and outs[0].node.depth <= _NEAR and not outs[0].node.normalised
+    return near and step.name in {"layer_norm", "rms_norm"}
 
 
 def may_follow(step: Step) -> bool:

@@ -15,7 +15,6 @@ from attnscope.show.plots import Panel
 
 MOST_CALLS = 4
 MOST_PANELS = 8
-_TWO, _THREE = 2, 3
 
 
 def chosen_heads(trace: Trace, calls: Sequence[Call], places: str | None) -> list[tuple[Call, int]]:
@@ -43,7 +42,7 @@ def walk_of(run: Run, place: str) -> tuple[Walk, tuple[str, ...] | None, str | N
     """
     doing = f"reading --walk {place}"
     parts = place.split(":", 2)
-    if len(parts) != _THREE:
+    if len(parts) != 3:
         raise InputError(doing, "it is not CALL:HEAD:QUERY", "write for example --walk 0:3:-1")
     call, head = _call_and_head(run.trace, f"{parts[0]}:{parts[1]}", doing)
     queries = run.query_tokens(call)
@@ -108,7 +107,7 @@ def _extremes(call: Call, count: int) -> list[int]:
 def _call_and_head(trace: Trace, place: str, doing: str | None = None) -> tuple[Call, int]:
     doing = doing or f"reading --heads {place}"
     parts = place.split(":")
-    if len(parts) != _TWO:
+    if len(parts) != 2:
         raise InputError(doing, f"{place!r} is not CALL:HEAD", "write for example --heads 0:3,5:1")
     call = trace[_whole(parts[0], "call", doing)]
     head = _whole(parts[1], "head", doing)

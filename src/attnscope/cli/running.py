@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,11 +11,10 @@ from torch.utils import _pytree as pytree
 
 import attnscope
 from attnscope.calls import Call, Trace
+from attnscope.capture.session import KeepName
 from attnscope.errors import AttnscopeError, TargetError
 from attnscope.targets import Target, importing_from, place
 from attnscope.targets.blame import describe
-
-Keep = Literal["all", "qkv", "numbers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Run:
         return self.target.tokens({"input_ids": self.generated}, row=row)
 
 
-def run(target: Target, *, keep: Keep, generate: int | None, backward: bool) -> Run:
+def run(target: Target, *, keep: KeepName, generate: int | None, backward: bool) -> Run:
     """Run the target once and return what was seen.
 
     Args:

@@ -41,7 +41,6 @@ _QUERY = re.compile(r"(^|_|w|to)(q|query|queries|qkv|kqv|qk|c_attn|in_proj)(_|$|
 _KEY = re.compile(r"(^|_|w|to)(k|key|keys|kv|v|value|values)(_|$|proj|lin|a|\d)")
 _VALUE = re.compile(r"(^|_|w|to)(v|value|values|kv)(_|$|proj|lin|a|\d)")
 _PLACE = re.compile(r"pos|wpe|rel|bias|type|segment", re.IGNORECASE)
-_SEVERAL = 2
 
 
 def width_for(model: nn.Module, argument: str, *, keys: bool) -> int | None:
@@ -131,7 +130,7 @@ def _linear_width(layer: nn.Module) -> int | None:
     if isinstance(layer, nn.Linear):
         return layer.in_features
     weight = getattr(layer, "weight", None)
-    if type(layer).__name__ == "Conv1D" and weight is not None and weight.ndim == _SEVERAL:
+    if type(layer).__name__ == "Conv1D" and weight is not None and weight.ndim == 2:
         return int(weight.shape[0])
     return None
 

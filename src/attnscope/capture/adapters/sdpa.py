@@ -15,9 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
+from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from attnscope.calls.held import Held, has_values
-from attnscope.calls.mask import Mask
+from attnscope.calls.mask import Alignment, Mask
 from attnscope.calls.recipe import Recipe
 from attnscope.capture.adapters.additive import read_additive
 from attnscope.capture.adapters.arguments import Signature
@@ -25,6 +26,12 @@ from attnscope.capture.adapters.nested import lengths_of, padded, padding_mask
 from attnscope.capture.kernel import Axes, KernelCall
 
 __all__ = ["ScaledDotProductAttention"]
+
+_CORNERS: Mapping[CausalVariant, Alignment] = {
+    CausalVariant.UPPER_LEFT: "top-left",
+    CausalVariant.LOWER_RIGHT: "bottom-right",
+}
+"""A `torch.nn.attention.bias.CausalBias` holds no values, only its corner."""
 
 _SIGNATURE = Signature(
     "query key value",
@@ -60,14 +67,19 @@ class ScaledDotProductAttention:
 
 def _read_dense(given: Mapping[str, Any], output: Tensor) -> KernelCall:
     q, k, mask = given["query"], given["key"], given["attn_mask"]
+    corner = _CORNERS[mask.variant] if isinstance(mask, CausalBias) else None
+    if corner is not None:
+        mask = None
     axes = axes_of(output.dim())
     queries, keys = q.shape[-2], k.shape[-2]
     has_heads = "heads" in axes
     lead = tuple(output.shape[: axes.count("batch")])
     base = replace(
         _simple_recipe(given),
-        mask=Mask.causal_mask("top-left", queries, keys) if given["is_causal"] else Mask.nothing(),
+        mask=Mask.nothing(),
     )
+    if corner is not None or given["is_causal"]:
+        base = replace(base, mask=Mask.causal_mask(corner or "top-left", queries, keys))
 
     held = () if mask is None else (Held(mask),)
 

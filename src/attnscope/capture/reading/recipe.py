@@ -50,7 +50,10 @@ def read_recipe(evidence: RecordedEvidence) -> Reading:
         for scores in (stages.scores, *stages.others):
             if evidence.axes.arrange(scores.node, scores.index) is None:
                 continue
-            reading = _read_from(scores, evidence)
+            try:
+                reading = _read_from(scores, evidence)
+            except (RuntimeError, IndexError, ValueError, TypeError):
+                continue  # operations that take no other raw scores than their own
             if best is None or _doubts(reading) < _doubts(best):
                 best = reading
             if not _doubts(reading):
@@ -183,7 +186,7 @@ def _added_inside(evidence: RecordedEvidence, actual: Tensor) -> tuple[Tensor | 
     node = evidence.start
     if node.name == "einsum":
         return 0.0, _numbers_inside(node)
-    if node.name not in {"baddbmm", "addmm", "addbmm"}:
+    if node.name.removesuffix("_") not in {"baddbmm", "addmm", "addbmm"}:
         return 0.0, 1.0
     factor = float(node.kwargs.get("alpha", 1.0))
     beta = float(node.kwargs.get("beta", 1.0))
@@ -216,8 +219,8 @@ def _with_scores(recipe: Recipe, reading: ScoresReading, evidence: RecordedEvide
     return replace(
         recipe,
         scale=scale,
-        softcap=reading.softcap,
-        bias=reading.bias,
+        softcap=reading.softcap if "scores" not in unknown else None,
+        bias=reading.bias if "scores" not in unknown else None,
         mask=mask,
         sinks=reading.sinks,
         empty_row=reading.empty_row or "nan",
@@ -289,6 +292,8 @@ def _named_axis(evidence: RecordedEvidence) -> str:
     if stages.axis is None:
         return "unknown"
     roles = evidence.axes.roles(stages.scores.node, stages.scores.index, stages.axis)
+    if not roles and stages.scores.node.shapes[stages.scores.index][stages.axis] == 1:
+        return "keys" if evidence.sizes.keys == 1 else "unknown"  # an axis of one says no more
     return "·".join(roles) or "unknown"
 
 
