@@ -32,7 +32,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> None:
     block = re.search(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
     assert block is not None
     names: dict[str, Any] = {}
-    exec(compile(block[1], "CONTRIBUTING.md", "exec"), names)  # noqa: S102 - the page's own code
+    exec(compile(block[1], "CONTRIBUTING.md", "exec"), names)  # noqa: S102  the page's own code
     package = ModuleType("fastkernels")
     package.attend = attend  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "fastkernels", package)
@@ -43,7 +43,7 @@ def adapter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("adapter")
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_adapter_reads_its_kernel(masked: bool) -> None:  # noqa: FBT001 - a case
+def test_the_adapter_reads_its_kernel(masked: bool) -> None:  # noqa: FBT001  a case
     q, k, v = (torch.randn(2, length, 4, 8) for length in (5, 7, 7))
     hide = torch.rand(5, 7) < 0.3 if masked else None
     expected = attend(q, k, v, hide)

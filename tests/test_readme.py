@@ -124,10 +124,10 @@ def test_python_runs_and_gives_what_its_comments_say(block: str) -> None:
     for statement in ast.parse(block).body:
         said = re.search(r"# → (.*)$", lines[(statement.end_lineno or 1) - 1])
         if said is None:
-            exec(compile(ast.Module([statement], []), "README.md", "exec"), names)  # noqa: S102 - this page's own code
+            exec(compile(ast.Module([statement], []), "README.md", "exec"), names)  # noqa: S102  this page's own code
             continue
         assert isinstance(statement, ast.Expr)
-        value = eval(compile(ast.Expression(statement.value), "README.md", "eval"), names)  # noqa: S307 - the same
+        value = eval(compile(ast.Expression(statement.value), "README.md", "eval"), names)  # noqa: S307  the same
         assert repr(value) == said[1], lines[(statement.end_lineno or 1) - 1]
         compared += 1
     assert compared == block.count("# → ")

@@ -41,8 +41,8 @@ class Case:
 
 
 CASES = (
-    Case("MiniLM", "minilm", 8, 128, "encoder.layer", "attention.self", rounds=15),
-    Case("SmolLM2", "smollm2", 1, 512, "model.layers", "self_attn", rounds=9),
+    Case("MiniLM", "minilm", 8, 128, "encoder.layer", "attention.self", rounds=9),
+    Case("SmolLM2", "smollm2", 1, 512, "model.layers", "self_attn", rounds=5),
 )
 
 

@@ -57,6 +57,10 @@ ARCHITECTURES = {
 }
 
 
+UNREAD = {"longformer": {"scale", "mask", "bias"}}
+"""Parts of recipes that are said to be unknown: scores written chunk by chunk into one buffer."""
+
+
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_nothing_changes_and_all_is_accounted_for(name: str, setting: Setting) -> None:
@@ -66,7 +70,7 @@ def test_nothing_changes_and_all_is_accounted_for(name: str, setting: Setting) -
     assert not row.changed  # Reformer seeds itself anew in training: no two runs are equal
     assert not row.misses
     assert not row.raises
-    assert not row.unknown
+    assert {spot.text for spot in row.unknown} == UNREAD.get(name, set())
     assert not row.phantoms
     assert not row.unaccounted
     assert not row.disputed

@@ -155,7 +155,7 @@ def test_chains_of_any_operations_are_predicted(rng: Random) -> None:
 
 
 def test_plain_operations_are_hardly_ever_lost() -> None:
-    rng = Random(0)  # noqa: S311 - picks operations, keeps no secrets
+    rng = Random(0)  # noqa: S311  picks operations, keeps no secrets
     totals = np.sum([walk(rng, 6, wild=0) for _ in range(400)], axis=0)
     met, known, clear = (int(total) for total in totals)
     assert met > 1000

@@ -40,11 +40,8 @@ DEFECTS: dict[str, tuple[str, str]] = {
         "a random mask times the weights is shown as (mask, divide) after them, dropout as 0",
     ),
     "online-merged-by-logsumexp": (
-        "calls normaliser",
-        (
-            "one call a chunk, the softmax that merges them is named similarity; which axis a "
-            "chunk of one key is normalised over is not said"
-        ),
+        "calls",
+        "one call a chunk, the softmax that merges them is named similarity",
     ),
     "keys-in-two-parts": (
         "bias",

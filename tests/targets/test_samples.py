@@ -83,7 +83,7 @@ def test_two_that_convert_at_once_leave_one_whole_copy(
     def one() -> None:
         try:
             samples._convert(tmp_path / "model.gguf", final, "loading")
-        except BaseException as error:  # noqa: BLE001 - handed to the test
+        except BaseException as error:  # noqa: BLE001  handed to the test
             errors.append(error)
 
     threads = [threading.Thread(target=one) for _ in range(2)]

@@ -117,8 +117,9 @@ class _Hypothesis:
 
     def _band_kinds(self) -> frozenset[str] | None:
         window = frozenset({"window"} if self.low is not None else ())
-        if self.high is None:  # the present and the future alone: a causal mask upside down
-            return window if self.low is None or self.low < 0 else None
+        if self.high is None:
+            upside_down = self.low == 0 and self.queries == self.keys > 1
+            return None if upside_down else window
         if self.queries == 1:
             return frozenset({"causal"}) if self.high == 0 and self.low is None else None
         corner = self.alignment()

@@ -9,6 +9,11 @@ from torch.utils.hooks import RemovableHandle
 from attnscope.capture.ownwork import OwnWork
 from attnscope.errors import ReplayError
 
+_BATCHED = (
+    "a backward with batched gradients (vmap, is_grads_batched)",
+    "run the backward for one gradient at a time inside `attnscope.record`",
+)
+
 
 def is_batched(tensor: Tensor) -> bool:
     """Return whether `vmap` has put a hidden batch axis into `tensor`."""
@@ -23,14 +28,14 @@ def is_batched(tensor: Tensor) -> bool:
 class Cotangent:
     """Waits for the gradient of one tensor. Nothing is added to it; the hook returns None."""
 
-    __slots__ = ("__weakref__", "_batched", "_device", "_gradient", "_handle")
+    __slots__ = ("__weakref__", "_device", "_gradient", "_handle", "_lost")
 
     def __init__(self, tensor: Tensor) -> None:
         """Hook `tensor` where autograd follows it."""
         self._gradient: Tensor | None = None
-        self._batched = False
         self._device: torch.device | None = None
         self._handle: RemovableHandle | None = None
+        self._lost: tuple[str, str] | None = None  # why it is not known, and what to do
         if tensor.requires_grad and not tensor.is_meta:
             self._handle = tensor.register_hook(self._receive)
 
@@ -39,7 +44,7 @@ class Cotangent:
             return
         with OwnWork(self._fail):
             if is_batched(gradient):
-                self._batched = True
+                self._lost = _BATCHED
                 return
             gradient = gradient.detach().to(self._device or gradient.device)
             self._gradient = gradient if self._gradient is None else self._gradient + gradient
@@ -49,17 +54,12 @@ class Cotangent:
         self._device = device
 
     def _fail(self, error: Exception) -> None:
-        self._batched = True
-        del error
+        self._lost = f"it could not be kept: {error!r}", "record without device=, and report this"
 
     def tensor(self) -> Tensor:
         """Return the gradient, summed over all backwards so far."""
-        if self._batched:
-            raise ReplayError(
-                doing="reading a gradient",
-                found="a backward with batched gradients (vmap, is_grads_batched)",
-                todo="run the backward for one gradient at a time inside `attnscope.record`",
-            )
+        if self._lost is not None:
+            raise ReplayError("reading a gradient", *self._lost)
         if self._gradient is None:
             raise ReplayError(
                 doing="reading a gradient",

@@ -63,7 +63,7 @@ class NumbersEvidence:
 
     @property
     def by_recipe(self) -> bool:
-        """Return False: there is nothing to make weights of."""
+        """Whether weights follow from the recipe: no, there are no q and k to make them of."""
         return False
 
     def value(self, name: str) -> Tensor:

@@ -21,7 +21,7 @@ MIXES = frozenset({"linear", "conv1d", "conv2d"})
 """Projections that may also mix heads."""
 
 _NEAR = 8
-"""Operations behind a product of q and k within which a layer norm is taken for part of the scores."""
+"""Operations behind q·k within which a layer norm is taken for part of the scores."""
 
 _WRITES_LISTS = "_foreach_"
 """How the names of functions begin that change whole lists of tensors."""

@@ -8,8 +8,8 @@ makes the answer yes:
   longer zeroes and trims padded rows. `patched_modules` gives the Python modules that define them
   a `torch` whose `overrides` answer as if no interceptor were there. No class is changed.
 - `F.multi_head_attention_forward` hands itself over as a whole, which hides all that it does.
-  `opened` returns the same code with globals that
-  answer "nothing overrides": each inner call is then seen, and runs bit for bit.
+  `opened` returns the same code with globals that answer "nothing overrides": each inner call is
+  then seen, and runs bit for bit.
 
 A checkpointed region runs again in the backward, where autograd has taken all function modes off;
 `patched_modules` puts the interceptors back on for it.

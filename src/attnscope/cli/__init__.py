@@ -29,7 +29,7 @@ _OK, _UNUSABLE, _INTERRUPTED = 0, 2, 130
 class _Commands(click.Group):
     """Finds each command in its own module, and shows an example of each in the help."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -89,7 +89,7 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:
         _silence()
         return _OK
-    except Exception as error:  # noqa: BLE001 - the last resort: no traceback unless it is asked for
+    except Exception as error:  # noqa: BLE001  the last resort: no traceback unless it is asked for
         return _complain(_own_fault(error), debug=debug)
     return result if isinstance(result, int) else _OK
 

@@ -27,6 +27,6 @@ class Command(click.Command):
             )
         )
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  click's signature
         """Write the example on a line of its own, never wrapped."""
         formatter.write(f"\nExample:\n  {self.example}\n")

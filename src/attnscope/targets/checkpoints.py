@@ -191,7 +191,7 @@ def _tokenizer(folder: Path, announce: Callable[[str], None]) -> Any | None:
         return transformers.AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-    except Exception as error:  # noqa: BLE001 - only labels and --text need it, and --text says so
+    except Exception as error:  # noqa: BLE001  only labels and --text need it, and --text says so
         announce(f"no tokenizer: {describe(error)}")
         return None
 

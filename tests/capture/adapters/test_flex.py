@@ -1,5 +1,5 @@
 """What the adapter says about FlexAttention gives the operator's own output."""
-# ruff: noqa: ARG005 - the modifiers have the parameters that FlexAttention gives them
+# ruff: noqa: ARG005  the modifiers have the parameters that FlexAttention gives them
 
 from __future__ import annotations
 

@@ -263,7 +263,7 @@ def test_corners_of_a_causal_mask(diagonal: int, name: str) -> None:
 
 def test_a_reading_gives_the_same_scores_as_the_operations() -> None:
     q, k = torch.randn(B, H, Q, 8), torch.randn(B, H, K, 8)
-    operations: Operations = lambda raw: (  # noqa: E731 - one chain
+    operations: Operations = lambda raw: (  # noqa: E731  one chain
         (20 * torch.tanh(raw * S / 20) + ALIBI).masked_fill(~(LOWER & LEFT), -INF)
     )
     reading = read(operations, q @ k.mT)

@@ -74,7 +74,7 @@ def build(
                 model, inputs = attempt(model_class, wish)
         except ImportError as error:
             raise _missing_package(doing, error) from error
-        except Exception as error:  # noqa: BLE001 - any failure of a candidate means: the next
+        except Exception as error:  # noqa: BLE001  any failure of a candidate means: the next
             told = f"{type(error).__name__}: {str(error)[:MOST_WORDS]}"
             failures.append(f"{model_class.__name__} raised {told}")
             continue

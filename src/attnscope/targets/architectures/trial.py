@@ -41,7 +41,7 @@ def attempt(model_class: type[Any], wish: Wish) -> tuple[Any, dict[str, Any]]:
     """
     config = shrink(wish.config_class())
     if wish.attention is not None:
-        config._attn_implementation = wish.attention  # noqa: SLF001 - its setter reaches every part
+        config._attn_implementation = wish.attention  # noqa: SLF001  its setter reaches every part
     model = _initialised(model_class, config, wish.seed)
     return model, fitting_inputs(model, wish.special, wish.seed)
 
@@ -64,7 +64,7 @@ def fitting_inputs(model: Any, special: Special, seed: int) -> dict[str, Any]:
             torch.manual_seed(seed)
             with torch.no_grad():
                 model(**inputs)
-        except Exception as error:  # noqa: BLE001 - the message decides what to change
+        except Exception as error:  # noqa: BLE001  the message decides what to change
             first = first or error
             if not repair(plan, error):
                 break
@@ -97,7 +97,7 @@ def _parameters(model_class: type[Any], config: Any) -> int:
     with torch.device("meta"):
         try:
             outline = model_class(config)
-        except Exception:  # noqa: BLE001 - some constructors compute with real tensors
+        except Exception:  # noqa: BLE001  some constructors compute with real tensors
             return 0
     return sum(weight.numel() for weight in outline.parameters())
 
@@ -122,7 +122,7 @@ def undisturbed() -> Iterator[None]:
     import numpy as np
     import torch
 
-    drawn, sampled = random.getstate(), np.random.get_state()  # noqa: NPY002 - what models use
+    drawn, sampled = random.getstate(), np.random.get_state()  # noqa: NPY002  what models use
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -132,4 +132,4 @@ def undisturbed() -> Iterator[None]:
     finally:
         logging.disable(level)
         random.setstate(drawn)
-        np.random.set_state(sampled)  # noqa: NPY002 - the state that was there
+        np.random.set_state(sampled)  # noqa: NPY002  the state that was there

@@ -1,5 +1,5 @@
 """Stands for the package flash_attn: its signatures, computed sample by sample in plain PyTorch."""
-# ruff: noqa: FBT001, FBT002 - the signatures are those of the real package
+# ruff: noqa: FBT001, FBT002  the signatures are those of the real package
 
 from __future__ import annotations
 
