@@ -44,7 +44,7 @@ def test_json_is_all_of_standard_output(attnscope: Runner) -> None:
 def test_a_model_without_attention_is_no_error(attnscope: Runner) -> None:
     done = attnscope("trace", "net.py:Plain", "--png", "weights.png")
     assert done.status == 0
-    assert "no attention seen, because no softmax of q·k was computed" in done.out
+    assert "no attention seen, because no values were weighed by a softmax of q·k" in done.out
     assert "nothing to draw" in done.err
     assert json.loads(attnscope("trace", "net.py:Plain", "--format", "json").out)["calls"] == []
 

@@ -94,7 +94,7 @@ def test_what_was_not_looked_into_stands_below(layers: Trace) -> None:
 
 
 def test_a_trace_without_calls_says_why() -> None:
-    assert "no attention seen, because no softmax of q·k was computed" in drawn(
+    assert "no attention seen, because no values were weighed by a softmax of q·k" in drawn(
         trace_table(Trace(), "net")
     )
     unseen = Trace(unseen=[Unseen("net", "it is a scripted module")])

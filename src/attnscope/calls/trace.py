@@ -64,6 +64,12 @@ class Trace:
         """Return a call by position, or the one call of a module path or of what is below it."""
         if isinstance(key, str):
             return self._only(key)
+        if not isinstance(key, (int, slice)):
+            raise InputError(
+                doing="looking up a call",
+                found=f"{key!r} of type {type(key).__name__}",
+                todo="use an index, a slice, or the path of a module",
+            )
         if isinstance(key, int) and not -len(self.calls) <= key < len(self.calls):
             raise InputError(
                 doing="looking up a call",

@@ -99,6 +99,12 @@ def walk(call: Call, head: int, query: int, *, batch: int = 0) -> Walk:
 
 
 def _position(name: str, position: int, size: int) -> int:
+    if not isinstance(position, int):
+        raise InputError(
+            doing=f"walking through a {name}",
+            found=f"{position!r}, which is no whole number",
+            todo=f"use a {name} from {-size} to {size - 1}",
+        )
     if not -size <= position < size:
         raise InputError(
             doing=f"walking through {name} {position}",

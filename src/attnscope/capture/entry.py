@@ -11,6 +11,7 @@ from torch import nn
 
 from attnscope.calls.trace import Trace
 from attnscope.capture.session import KeepName, Options, Session
+from attnscope.errors import InputError
 
 
 @contextlib.contextmanager
@@ -45,10 +46,21 @@ def record(
         torch.Size([2, 4, 7, 8])
     """
     root = model if isinstance(model, nn.Module) else None
-    chosen = torch.device(device) if device is not None else None
+    chosen = _device(device) if device is not None else None
     session = Session(root, Options(keep, modules, chosen))
     with session.recording() as trace_:
         yield trace_
+
+
+def _device(device: torch.device | str) -> torch.device:
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(
+            doing="starting a recording",
+            found=f"device={device!r}",
+            todo='name a device of PyTorch, such as "cpu"',
+        ) from error
 
 
 def trace(

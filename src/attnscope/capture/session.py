@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -61,7 +62,8 @@ class Options:
         """Return whether calls of `module` are recorded."""
         if self.modules is None:
             return True
-        return any(module == one or module.startswith(f"{one}.") for one in self.modules)
+        paths = [self.modules] if isinstance(self.modules, str) else self.modules
+        return any(path in ("", module) or module.startswith(f"{path}.") for path in paths)
 
 
 class Session:
@@ -73,6 +75,7 @@ class Session:
         self.root = root
         self.options = options
         self.names = _module_names(root)
+        _check_modules(options.modules, self.names.values() if root is not None else None)
         self.softmaxes = Softmaxes()
         self.recorder = Recorder(
             _parameter_names(root),
@@ -331,6 +334,21 @@ class Session:
 
 _NEAR = 16
 """Operations between the two products of linear attention, at most; a residual stream has more."""
+
+
+def _check_modules(wanted: Collection[str] | None, known: Iterable[str] | None) -> None:
+    """Refuse a module path that the model does not have: nothing would be recorded for it."""
+    if wanted is None or known is None:
+        return
+    names = set(known)
+    for path in [wanted] if isinstance(wanted, str) else wanted:
+        if path not in names:
+            near = difflib.get_close_matches(path, names, n=3)
+            raise InputError(
+                doing=f"recording the module {path!r} alone",
+                found="the model has no module of that path",
+                todo=f"use one of its paths, such as {', '.join(near or sorted(names)[1:4])}",
+            )
 
 
 def _is_recomputing() -> bool:

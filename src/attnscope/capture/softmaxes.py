@@ -48,10 +48,11 @@ class Softmax:
             return "router", "the largest of its outputs are picked"
         if _DEFORMABLE.search(self.layer):
             return "deformable", "it weighs sampled points; no product of q and k is made"
-        if _ROUTERS.search(f"{self.module} {self.layer}"):
-            return "router", f"it weighs the branches of {self.layer}"
         if self.sequence is not None:
             return "similarity", "products of two tensors are normalised and meet no values"
+        weighs = any(name in _PRODUCTS or name == "mul" for name in used)
+        if weighs and _ROUTERS.search(f"{self.module} {self.layer}"):
+            return "router", f"it weighs the branches of {self.layer}"
         if any(name in _PRODUCTS for name in used):
             return (
                 "pooling",

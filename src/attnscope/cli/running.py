@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +90,7 @@ def run(target: Target, *, keep: KeepName, generate: int | None, backward: bool)
                     _backward(output, doing)
     except AttnscopeError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = place(error, target.folder)
         found = f"{describe(error)}{f' at {where}' if where else ''} ({_seen(trace)})"
         raise TargetError(
@@ -123,9 +124,18 @@ def _generate(target: Target, count: int) -> Tensor:
     return ids
 
 
+def _tensors(output: Any) -> Iterator[Tensor]:
+    """Yield the tensors of an output: nested containers, and fields of any object."""
+    for leaf in pytree.tree_leaves(output):
+        if isinstance(leaf, Tensor):
+            yield leaf
+        elif hasattr(leaf, "__dict__") and not callable(leaf):
+            yield from _tensors(vars(leaf))
+
+
 def _backward(output: Any, doing: str) -> None:
     """Run a backward on the sum of all outputs that depend on something trainable."""
-    leaves = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, Tensor)]
+    leaves = list(_tensors(output))
     reached = [leaf for leaf in leaves if leaf.requires_grad and leaf.is_floating_point()]
     if not reached:
         raise TargetError(

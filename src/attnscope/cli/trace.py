@@ -118,6 +118,7 @@ def command(target: str, **options: Any) -> None:
         _measure(calls)
         if asked.save is not None:
             run.trace.save(asked.save)
+            click.echo(f"saved {len(run.trace)} calls into {asked.save}", err=True)
         if asked.png is not None:
             _draw(run, calls, asked)
     _write(run, calls, asked)

@@ -309,7 +309,7 @@ def _verdict(trace: Trace, calls: Sequence[Call]) -> Text:
     """Return one line: how many calls, how many of them proven."""
     if not calls:
         reasons = "; ".join(dict.fromkeys(item.reason for item in trace.unseen))
-        why = reasons or "no softmax of q·k was computed"
+        why = reasons or "no values were weighed by a softmax of q·k"
         return Text(f"no attention seen, because {why}", style="bold yellow")
     beyond = [call for call in calls if words.beyond_rounding(call)]
     errors = [call.replay_error for call in calls if call not in beyond]
