@@ -117,11 +117,11 @@ class RecordedEvidence(Evidence):
     def _value(self, name: str) -> Tensor:
         axes, first = self.axes, self.products[0]
         if name == "q":
-            q = axes.q.canonical(self.q_operand.held.tensor)
+            q = axes.q.canonical(self.q_operand.held.tensor)[:, :, axes.cut[0]]
             return self._all_heads(self._unscaled(q, self.q_operand))
         if name == "k":
-            k = self._unscaled(axes.k.canonical(self.k_operand.held.tensor), self.k_operand)
-            return self._once(k)
+            k = axes.k.canonical(self.k_operand.held.tensor)[:, :, axes.cut[1]]
+            return self._once(self._unscaled(k, self.k_operand))
         if name == "v":
             held = first.value.held
             return self._once(self.spread(_named(axes.v, name, held).canonical(held.tensor)))
@@ -142,6 +142,13 @@ class RecordedEvidence(Evidence):
             return tensor.expand(self.sizes.batch, *tensor.shape[1:])
         return tensor
 
+    def cut(self, canonical: Tensor) -> Tensor:
+        """Leave of a matrix (…, queries, keys) of the whole product what the weights are left with."""
+        whole, (queries, keys) = self.axes.raw.shape, self.axes.cut
+        if canonical.shape[-2] == whole[2]:
+            canonical = canonical[..., queries, :]
+        return canonical[..., keys] if canonical.shape[-1] == whole[3] else canonical
+
     def _all_heads(self, q: Tensor) -> Tensor:
         """Give queries that all heads share their heads axis."""
         return q.expand(-1, self.sizes.heads, -1, -1) if q.shape[1] == 1 else q
@@ -157,7 +164,7 @@ class RecordedEvidence(Evidence):
         if arrangement is None:
             raise _unnamed(name, output.node.shapes[output.index])
         tensor = kept[output.index].detach() if kept else self.chain.value(output)
-        canonical = arrangement.canonical(tensor)
+        canonical = self.cut(arrangement.canonical(tensor))
         extra = canonical.shape[-1] - self.sizes.keys
         if extra > 0:
             before = self.stages.before
@@ -199,6 +206,8 @@ class RecordedEvidence(Evidence):
         leaf = operand.held.tensor.clone().requires_grad_()
         gradient = self._backward(wanted, cotangents, position, leaf)
         canonical = self.spread(arrangement.canonical(gradient, add_copies=True))
+        if name != "v":
+            canonical = canonical[:, :, self.axes.cut[0 if name == "q" else 1]]
         if name != "q" and self.kv_index is not None:
             canonical = summed(canonical, self.kv_index)
         return canonical if name == "v" else canonical * scale_of(operand.trail)
@@ -209,7 +218,7 @@ class RecordedEvidence(Evidence):
         with torch.no_grad():
             leaf = self.chain.program.run([position])[position].clone()
         gradient = self._backward(wanted, cotangents, position, leaf.requires_grad_())
-        product = self.axes.raw.canonical(gradient)  # batch heads queries keys
+        product = self.cut(self.axes.raw.canonical(gradient))  # batch heads queries keys
         q, k = self.value("q"), self.value("k")
         scale = scale_of(self.q_operand.trail) * scale_of(self.k_operand.trail)
         group = self.sizes.heads // k.shape[1]
@@ -249,7 +258,7 @@ class RecordedEvidence(Evidence):
         with torch.no_grad():
             leaf = self.chain.value(output).clone()
         gradient = self._backward(wanted, cotangents, position, leaf.requires_grad_())
-        return arrangement.canonical(gradient)[
+        return self.cut(arrangement.canonical(gradient))[
             ..., self.stages.before : self.stages.before + self.sizes.keys
         ]
 

@@ -68,7 +68,7 @@ def _panel(run: Run, call: Call, head: int) -> Panel:
     note = f"call {call.index}"
     if numbers is not None:
         note += f", entropy {words.number(numbers.entropy[head], 3)} nats"
-    mask = call.recipe.mask
+    mask = words.recipe_of(call).mask
     visible = None
     if mask.hides:
         whole = mask.dense(call.queries, call.keys)

@@ -152,13 +152,13 @@ FEW = 2
 def _measure(calls: list[Call]) -> None:
     """Replay the calls and take their numbers, which each call then keeps."""
     from attnscope.cli.progress import Progress
-    from attnscope.show.words import numbers_of
+    from attnscope.show.words import error_of, numbers_of
 
     with Progress() as progress:
         for done, call in enumerate(calls, start=1):
             progress.now(f"replaying call {done} of {len(calls)}")
             numbers_of(call)
-            _ = call.replay_error
+            error_of(call)
 
 
 def _listed(run: Run, module: str | None) -> list[Call]:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from attnscope.calls import Call, Trace
-from attnscope.show.words import numbers_of
+from attnscope.show.words import error_of, numbers_of, recipe_of
 
 SCHEMA = "attnscope.trace/1"
 
@@ -44,9 +44,9 @@ def to_text(data: dict[str, Any]) -> str:
 
 
 def _call(call: Call) -> dict[str, Any]:
-    made = call.recipe.to_json()
+    made = recipe_of(call).to_json()
     numbers = numbers_of(call)
-    unread = set(call.recipe.unknown)
+    unread = set(recipe_of(call).unknown)
     return {
         "index": call.index,
         "module": call.module,
@@ -65,7 +65,7 @@ def _call(call: Call) -> dict[str, Any]:
         "softcap": made["softcap"],
         "sinks": None if "sinks" in unread else made["sinks"],
         "dropout": made["dropout"],
-        "replay_error": call.replay_error,
+        "replay_error": error_of(call),
         "stats": numbers.to_json() if numbers else {"entropy": [], "max_weight": []},
     }
 

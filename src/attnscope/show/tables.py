@@ -170,7 +170,7 @@ def _cell(name: str, text: str, width: int, *, same: bool) -> Text:
 
 def _trust(call: Call) -> str:
     """Return the colour of a replay."""
-    if call.replay_error is None:
+    if words.error_of(call) is None:
         return "yellow"
     return "red" if words.beyond_rounding(call) else "green"
 
@@ -217,7 +217,7 @@ def _facts(call: Call, letters: dict[tuple[str, str], str]) -> list[str]:
         else str(call.head_dim)
     )
     letter = letters[call.kind, words.place(call.source)]
-    made = call.recipe
+    made = words.recipe_of(call)
     return [
         f"{call.kind} {letter}".strip(),
         str(call.batch),
@@ -234,7 +234,7 @@ def _measured(call: Call) -> list[str]:
     numbers = words.numbers_of(call)
     entropy = words.span(numbers.entropy) if numbers else "—"
     largest = words.highest(numbers.max_weight) if numbers else "—"
-    return [entropy, largest, words.replay(call.replay_error)]
+    return [entropy, largest, words.replay(words.error_of(call))]
 
 
 def _letters(calls: Iterable[Call]) -> dict[tuple[str, str], str]:
@@ -312,7 +312,7 @@ def _verdict(trace: Trace, calls: Sequence[Call]) -> Text:
         why = reasons or "no values were weighed by a softmax of q·k"
         return Text(f"no attention seen, because {why}", style="bold yellow")
     beyond = [call for call in calls if words.beyond_rounding(call)]
-    errors = [call.replay_error for call in calls if call not in beyond]
+    errors = [words.error_of(call) for call in calls if call not in beyond]
     exact = sum(error == 0 for error in errors)
     near = [error for error in errors if error]
     without = sum(error is None for error in errors)
@@ -323,7 +323,7 @@ def _verdict(trace: Trace, calls: Sequence[Call]) -> Text:
         within = f"within {words.replay(max(near))} of the model's own output (rounding)"
         said.append(f"{_share(len(near), calls)}{within}")
     if beyond:
-        furthest = words.replay(max(call.replay_error or 0.0 for call in beyond))
+        furthest = words.replay(max(words.error_of(call) or 0.0 for call in beyond))
         off = f"off by up to {furthest}, which is more than rounding"
         said.append(f"{_share(len(beyond), calls)}{off}")
     if without:

@@ -92,7 +92,7 @@ def beyond_rounding(call: Call) -> bool:
 
     Hand-written attention runs again as it was recorded, so there any difference is too large.
     """
-    error = call.replay_error
+    error = error_of(call)
     if not error:
         return False
     if call.kind == "eager":
@@ -116,6 +116,26 @@ def place(source: Source) -> str:
     """Return `file:line in function`."""
     inside = f" in {source.function}" if source.function else ""
     return f"{path(source.file)}:{source.line}{inside}"
+
+
+UNREAD = Recipe(None, normaliser="unknown", unknown=("scale", "mask", "bias", "normaliser"))
+"""What is said of a call whose tensors can't be read any more."""
+
+
+def recipe_of(call: Call) -> Recipe:
+    """Return a call's recipe, or `UNREAD` where its tensors were changed since."""
+    try:
+        return call.recipe
+    except ReplayError:
+        return UNREAD
+
+
+def error_of(call: Call) -> float | None:
+    """Return how far the replay is off, or None where it can't be run."""
+    try:
+        return call.replay_error
+    except ReplayError:
+        return None
 
 
 def numbers_of(call: Call) -> HeadNumbers | None:

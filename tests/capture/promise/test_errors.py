@@ -175,7 +175,7 @@ def test_wrong_arguments_leave_nothing_behind() -> None:
     before = world_now()
     with pytest.raises(InputError, match="keep"), record(Block(), keep="everything"):  # type: ignore[arg-type]
         pass
-    with pytest.raises(RuntimeError), record(Block(), device="nowhere"):
+    with pytest.raises(InputError), record(Block(), device="nowhere"):
         pass
     assert [one for one in before.differences(world_now()) if not one.startswith("random")] == []
 

@@ -155,10 +155,15 @@ class _Probe:
         actual = evidence.chain.program.run([self._start])[self._start]
         self._added, self._factor = _added_inside(evidence, actual)
         self.dtype = actual.dtype
-        self.raw = evidence.axes.raw.canonical((actual - self._added) / self._factor)
+        self._whole = evidence.axes.raw.canonical((actual - self._added) / self._factor)
+        self.raw = evidence.cut(self._whole)
         self.dtype = self._exact()
 
     def __call__(self, raw: Tensor) -> Tensor:
+        if raw.shape != self._whole.shape:
+            whole = torch.zeros_like(self._whole, dtype=raw.dtype)
+            whole[(..., *self._evidence.axes.cut)] = raw
+            raw = whole
         own = self._evidence.axes.raw.restore(raw).to(self.dtype)
         given = own * self._factor + self._added
         return self._canonical(self._evidence.chain.value(self._wanted, {self._start: given}))
@@ -168,7 +173,7 @@ class _Probe:
 
     def _canonical(self, tensor: Tensor) -> Tensor:
         """Return scores with the columns that are no keys behind those that are."""
-        canonical = self._arrangement.canonical(tensor)
+        canonical = self._evidence.cut(self._arrangement.canonical(tensor))
         before = self._evidence.stages.before
         return canonical.roll(-before, -1) if before else canonical
 
@@ -305,7 +310,7 @@ def _weights_at(evidence: RecordedEvidence, output: Output) -> Tensor | None:
     arrangement = evidence.axes.arrange(output.node, output.index)
     if arrangement is None:
         return None
-    return arrangement.canonical(evidence.chain.value(output))
+    return evidence.cut(arrangement.canonical(evidence.chain.value(output)))
 
 
 def _summed_axis(evidence: RecordedEvidence, reading: Reading) -> str:

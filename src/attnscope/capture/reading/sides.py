@@ -32,6 +32,7 @@ class AxesReading:
     expansion: how kv heads met the query heads; chain: layouts of the chain's outputs.
     names: axis names of the product q·k in the user's own layout, for the shape sheet.
     keys_are_features: the axis of the keys was cut off the features of a projection.
+    cut: which queries and keys of the product q·k the weights are left with.
     """
 
     sizes: Sizes
@@ -46,6 +47,7 @@ class AxesReading:
     chain: Mapping[tuple[int, int], Layout]
     factors: tuple[tuple[Factor, ...], ...]
     keys_are_features: bool = False
+    cut: tuple[slice, slice] = (slice(None), slice(None))
 
     def arrange(self, node: Node, index: int = 0) -> Arrangement | None:
         """Return the arrangement of any tensor between q·k and the weights."""
@@ -238,7 +240,12 @@ class Sides:
         if None in (raw, weights, q, k, v, context):
             return None
         assert raw and weights and q and k and v and context  # noqa: S101, PT018  for the type checker
+        cuts = self._cut(factors, "queries"), self._cut(factors, "keys")
+        if None in cuts:
+            return None
+        rows, columns = (cut or slice(None) for cut in cuts)
         batch, heads, queries, keys = raw.shape
+        queries, keys = len(range(queries)[rows]), len(range(keys)[columns])
         kv_heads = max(k.shape[1], v.shape[1])
         sizes = Sizes(batch, heads, kv_heads, queries, keys, q.shape[3], v.shape[3])
         return AxesReading(
@@ -254,7 +261,26 @@ class Sides:
             chain=layouts,
             factors=factors,
             keys_are_features=self._keys_are_features(k_at),
+            cut=(rows, columns),
         )
+
+    def _cut(self, factors: tuple[tuple[Factor, ...], ...], role: str) -> slice | None:
+        """Return the range of queries or keys that is left in the weights; None: it is none."""
+        mine = [factor for group in factors for factor in group if factor.role == role]
+        outs = {factor.axis for factor in mine}
+        atoms = [
+            atom
+            for axis in self.weights.axes
+            for atom in axis
+            if atom.origin == SCORES and atom.axis in outs
+        ]
+        whole = prod(factor.size for factor in mine)
+        left = prod(atom.size - atom.before - atom.after for atom in atoms)
+        if left == whole:
+            return slice(None)
+        if len(mine) == len(atoms) == 1 and atoms[0].stride == 1:
+            return slice(atoms[0].offset, atoms[0].offset + left)
+        return slice(0, 1) if not atoms and left == 1 else None
 
     def _keys_are_features(self, k_at: int) -> bool:
         layout = self.layouts[k_at]
