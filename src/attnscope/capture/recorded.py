@@ -143,7 +143,7 @@ class RecordedEvidence(Evidence):
         return tensor
 
     def cut(self, canonical: Tensor) -> Tensor:
-        """Leave of a matrix (…, queries, keys) of the whole product what the weights are left with."""
+        """Return what the weights are left with of a matrix (…, queries, keys) of the product."""
         whole, (queries, keys) = self.axes.raw.shape, self.axes.cut
         if canonical.shape[-2] == whole[2]:
             canonical = canonical[..., queries, :]
