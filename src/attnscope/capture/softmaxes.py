@@ -16,7 +16,7 @@ from attnscope.capture.step import Step, flat
 _FOLLOWED = 8
 """Operations after a softmax that are looked at to tell what it is for."""
 
-_ROUTES = frozenset("topk sort argsort multinomial scatter scatter_add gather kthvalue".split())
+_ROUTES = frozenset("topk sort argsort scatter scatter_add gather kthvalue".split())
 _PRODUCTS = frozenset("matmul rmatmul bmm einsum mm baddbmm linear tensordot conv1d conv2d".split())
 _ROUTERS = re.compile(r"rout|moe|expert|mixture", re.IGNORECASE)
 _DEFORMABLE = re.compile(r"Deformable")
@@ -44,6 +44,8 @@ class Softmax:
         used = [name.removesuffix("_") for name in self.consumers]
         if any(name in _LOSSES for name in used):
             return "loss", "its output goes into a loss"
+        if "multinomial" in used or (self.name == "log_softmax" and "topk" in used):
+            return "sampling", "tokens are drawn from its output, or the best are picked"
         if any(name in _ROUTES for name in used):
             return "router", "the largest of its outputs are picked"
         if _DEFORMABLE.search(self.layer):

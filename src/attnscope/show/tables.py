@@ -15,7 +15,6 @@ from attnscope.calls.shapes import ShapeRow, ShapeSheet
 from attnscope.show import words
 
 SAME = "″"
-THE_MODEL = "(the model itself)"
 MOST_LISTED = 12
 LEAST_MODULE = 16
 LEAST_MASK = 12
@@ -94,7 +93,7 @@ def shapes_table(sheet: ShapeSheet, declared: Mapping[int, str] | None = None) -
     heading = Text.assemble(
         ("shapes of call ", "dim"),
         (str(sheet.index), "bold"),
-        f"  {sheet.module or THE_MODEL}",
+        f"  {sheet.module or words.THE_MODEL}",
         (f"  lines of {one}" if one else "", "dim"),
     )
     return Group(heading, table, *([Text()] if origins else []), *origins)
@@ -197,7 +196,7 @@ def _broken(text: str, width: int) -> str:
 
 def _cells(call: Call, letters: dict[tuple[str, str], str]) -> list[str]:
     """Return the texts of one row, in the order of all columns."""
-    module = call.module or THE_MODEL
+    module = call.module or words.THE_MODEL
     again = " again" if call.recomputed else ""
     return [
         str(call.index),
@@ -295,7 +294,7 @@ def _listing(heading: str, style: str, entries: list[tuple[str, str]]) -> list[T
         return []
     modules: dict[str, list[str]] = {}
     for module, reason in entries:
-        modules.setdefault(reason, []).append(module or THE_MODEL)
+        modules.setdefault(reason, []).append(module or words.THE_MODEL)
     lines = [Text(f"{heading}:", style=style)]
     for reason, names in modules.items():
         more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""

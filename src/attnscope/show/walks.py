@@ -31,7 +31,7 @@ def walk_view(
     heading = Text.assemble(
         ("walk  ", "dim"),
         (f"call {walk.call}", "bold"),
-        f" {walk.module}, head {walk.head}, {asked}",
+        f" {walk.module or words.THE_MODEL}, head {walk.head}, {asked}",
     )
     rows, left = _chosen(walk)
     return Group(

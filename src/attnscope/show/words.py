@@ -118,6 +118,9 @@ def place(source: Source) -> str:
     return f"{path(source.file)}:{source.line}{inside}"
 
 
+THE_MODEL = "(the model itself)"
+"""How the root is named where a module's path is empty."""
+
 UNREAD = Recipe(None, normaliser="unknown", unknown=("scale", "mask", "bias", "normaliser"))
 """What is said of a call whose tensors can't be read any more."""
 
