@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from attnscope.capture.layout import Contraction, fresh
 from attnscope.capture.provenance import Node, Operand, Output
+from attnscope.capture.reading.axesreading import AxesReading, NotAttentionError
 from attnscope.capture.reading.factors import SCORES
 from attnscope.capture.reading.following import chain_layouts
 from attnscope.capture.reading.pairing import flipped, pairing, product_of
-from attnscope.capture.reading.sides import AxesReading, NotAttentionError, Sides
+from attnscope.capture.reading.sides import Sides
 from attnscope.capture.reading.trails import Trails
 
 __all__ = ["AxesReading", "NotAttentionError", "product_of", "read_axes", "read_some_axes"]

@@ -8,7 +8,7 @@ from typing import Any
 from attnscope.calls.held import Held
 from attnscope.capture.functions import SOFTMAXES
 from attnscope.capture.provenance import Node, Output, ancestors
-from attnscope.capture.reading.sides import AxesReading
+from attnscope.capture.reading.axesreading import AxesReading
 
 
 @dataclass(frozen=True, slots=True)
