@@ -85,7 +85,8 @@ def run(target: Target, *, keep: KeepName, generate: int | None, backward: bool)
             if generate is not None:
                 generated = _generate(target, generate)
             else:
-                output = target.model(*target.args, **target.kwargs)
+                with torch.set_grad_enabled(backward or not _is_flex(target.model)):
+                    output = target.model(*target.args, **target.kwargs)
                 if backward:
                     _backward(output, doing)
     except AttnscopeError:
@@ -105,6 +106,12 @@ def _seen(trace: Trace | None) -> str:
     last = trace[-1]
     count = "1 attention call" if len(trace) == 1 else f"{len(trace)} attention calls"
     return f"{count} before it, the last in {last.module or 'the model itself'} at {last.source}"
+
+
+def _is_flex(model: Any) -> bool:
+    """Return whether a model uses FlexAttention, which PyTorch runs without gradients on a CPU."""
+    config = getattr(model, "config", None)
+    return getattr(config, "_attn_implementation", None) == "flex_attention"
 
 
 def _generates(model: Any) -> bool:
