@@ -6,8 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from torch import Tensor
+
+from attnscope.calls.held import Held
+from attnscope.calls.program import map_leaves
 from attnscope.capture.found import Found
-from attnscope.capture.provenance import Node, ancestors, bypasses, leads_to
+from attnscope.capture.provenance import Node, Output, ancestors, bypasses, leads_to
 from attnscope.capture.reading.axes import (
     AxesReading,
     NotAttentionError,
@@ -16,6 +20,7 @@ from attnscope.capture.reading.axes import (
     read_some_axes,
 )
 from attnscope.capture.reading.stages import outermost_softmaxes
+from attnscope.capture.trail import Trail
 
 _EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
 _SHORT = 16
@@ -54,12 +59,26 @@ class Finder:
 
 
 def _place(nodes: list[Node], found: Found) -> object:
-    """Return what tells one place from others: lines, names, shapes, the operands' trails."""
-    steps = tuple((n.name, n.source.file, n.source.line, n.shapes) for n in nodes)
-    sides = (s for n in nodes for s in (n.left, n.right))
-    trails = (side.trail for side in (*sides, found.value) if side is not None)
-    ways = tuple((t.name, t.depth, t.shape) if t is not None else None for t in trails)
+    """Return what tells one place from others: lines, arguments, shapes, trails of operands."""
+    steps = tuple(
+        (n.name, n.source.file, n.source.line, n.shapes, _plain(n.args), _plain(n.kwargs))
+        for n in nodes
+    )
+    sides = [s for n in nodes for s in (n.left, n.right) if s is not None]
+    ways = tuple((side.weight, _way(side.trail)) for side in (*sides, found.value))
     return steps, ways, found.weights_left, found.value.held.shape
+
+
+def _way(trail: Trail | None) -> object:
+    return None if trail is None else (trail.name, trail.depth, trail.shape)
+
+
+def _plain(arguments: object) -> str:
+    """Return recorded arguments as text, tensors left out: an equation, a dimension, a slice."""
+    return repr(map_leaves(arguments, lambda leaf: None if isinstance(leaf, _TENSORS) else leaf))
+
+
+_TENSORS = (Tensor, Held, Output)
 
 
 def _axes_of(nodes: list[Node], start: Node, found: Found) -> AxesReading:

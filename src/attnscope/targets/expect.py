@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -113,10 +115,11 @@ def _literal(text: str) -> object:
     words: dict[str, object] = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in words:
         return words[text.lower()]
-    try:
-        return ast.literal_eval(text.replace("null", "None"))
-    except (ValueError, SyntaxError):
-        return text
+    for read in (json.loads, ast.literal_eval):  # [1, null] as well as (1, None)
+        with contextlib.suppress(ValueError, SyntaxError):
+            value: object = read(text)
+            return value
+    return text
 
 
 def _suggest(key: str) -> str:
