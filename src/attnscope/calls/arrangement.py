@@ -45,12 +45,15 @@ class Arrangement:
         return split.permute(order).reshape(self.shape)
 
     def restore(self, tensor: Tensor) -> Tensor:
-        """Return a canonical `tensor` in the user's own layout; only where there are no copies."""
+        """Return a canonical `tensor` in the user's own layout, with the copies made again."""
         sizes = self.factors
         order = [factor for group in self.groups for factor in group]
         split = tensor.reshape([sizes[factor] for factor in order])
-        back = [order.index(factor) for factor in range(len(sizes))]
-        return split.permute(back).reshape([prod(axis) for axis in self.splits])
+        left = [factor for factor in range(len(sizes)) if factor not in self.copies]
+        split = split.permute([order.index(factor) for factor in left])
+        for factor in sorted(self.copies):
+            split = split.unsqueeze(factor)
+        return split.expand(sizes).reshape([prod(axis) for axis in self.splits])
 
 
 PLAIN_NAMES = ("batch", "heads", "tokens", "dim")

@@ -5,15 +5,17 @@ A consumer reads calls and never asks which it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
+from attnscope.calls.held import Held
 from attnscope.calls.numbers import HeadNumbers
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
+from attnscope.errors import ReplayError
 
 NAMES = ("q", "k", "v", "scores", "weights", "context")
 """The tensors of a call that have values and gradients."""
@@ -37,6 +39,22 @@ class Sizes:
         return max(self.heads // max(self.kv_heads, 1), 1)
 
 
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where one tensor of a call lies in the model's own run.
+
+    held: the model's own tensor; read: from the model's layout to the canonical one; write: back,
+    in the type of what it is given. What was multiplied into it for the scale is taken out by
+    `read` and put in by `write`. read_gradient: the same for its gradient, which adds up over
+    copies and takes the scale as a factor.
+    """
+
+    held: Held
+    read: Callable[[Tensor], Tensor]
+    write: Callable[[Tensor], Tensor]
+    read_gradient: Callable[[Tensor], Tensor]
+
+
 class Evidence(Protocol):
     """The proof of one call: its tensors in the canonical layout, and its replay."""
 
@@ -55,6 +73,26 @@ class Evidence(Protocol):
 
     def value(self, name: str) -> Tensor:
         """Return one of `NAMES` in the canonical layout, derived where it is not kept."""
+
+    def spot(self, name: str) -> Spot | None:
+        """Return where "q", "k", "v" or "context" lies in the model's run; None: not known."""
+        del name
+        return None
+
+    def rerun(self, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Return what the call would make of other q, k and v, in float64, the same weights dropped.
+
+        name: "raw_scores" (q·k), "scores", "weights" (as they met v) or "context".
+
+        Raises:
+            ReplayError: the call can't be run with other values.
+        """
+        del q, k, v
+        raise ReplayError(
+            f"running a call again as far as its {name}",
+            "a call of which only tensors or numbers are kept",
+            "record the model again, with keep='all' or 'qkv'",
+        )
 
     def gradient(self, name: str) -> Tensor:
         """Return the gradient of one of `NAMES`, after a backward."""

@@ -19,14 +19,19 @@ class Held:
     counter.
     """
 
-    __slots__ = ("__weakref__", "_identity", "_tensor", "_version", "required")
+    __slots__ = ("__weakref__", "_born", "_identity", "_tensor", "_version", "required")
 
     def __init__(self, tensor: Tensor) -> None:
         """Keep the memory of `tensor`, not its autograd graph."""
         self._identity = weakref.ref(tensor)
         self.required = tensor.requires_grad  # whether autograd followed it
         self._tensor = tensor.detach()
-        self._version = version(tensor)
+        self._born = self._version = version(tensor)
+
+    @property
+    def origin(self) -> tuple[Tensor | None, int]:
+        """The very tensor, where it still lives, and its version when it was recorded."""
+        return self._identity(), self._born
 
     @property
     def tensor(self) -> Tensor:

@@ -96,7 +96,7 @@ class Program:
         """
         wanted = tuple(wanted)
         values: dict[int, Tensor] = {}
-        chosen = self._needed(wanted, given or {})
+        chosen = self.needed(wanted, given or {})
         changed = self._changed_inputs()
         for index, tensor in (given or {}).items():
             values[index] = tensor.clone() if index in changed else tensor
@@ -130,7 +130,7 @@ class Program:
                     tensor = tensor.detach().requires_grad_()
                 values[index] = tensor.clone() if index in changed else tensor
 
-    def _needed(
+    def needed(
         self, wanted: tuple[int, ...], given: Mapping[int, Tensor]
     ) -> tuple[Operation, ...]:
         """Return the operations that `wanted` depends on, in order, not going behind `given`."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.broadcasting import repeat_kv
-from attnscope.calls.evidence import Evidence, Sizes
+from attnscope.calls.evidence import Evidence, Sizes, Spot
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
@@ -127,6 +127,17 @@ class ChunkedEvidence(Evidence):
         assert context is not None  # noqa: S101  `fits` has asked
         return context.canonical(tensor)
 
+    def spot(self, name: str) -> Spot | None:
+        """Return where the context lies; k and v are in pieces."""
+        if name != "context":
+            return self.parts[0].spot(name) if name == "q" else None
+        arrangement = self.parts[0].axes.context
+        if arrangement is None:
+            return None
+        return Spot(
+            self.output, arrangement.canonical, arrangement.restore, arrangement.canonical
+        )
+
     def weight_blocks(self) -> Iterator[Tensor]:
         """Yield the weights in one piece."""
         yield self.value("weights")
@@ -140,6 +151,17 @@ class ChunkedEvidence(Evidence):
             return largest_relative(
                 self.chain.program.run([position], graded=True)[position], self.output.tensor
             )
+
+    def rerun(self, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Follow the recipe of all chunks together in float64 with other q, k and v."""
+        q, k, v = q.double(), k.double(), v.double()
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
+            if name == "raw_scores":
+                return q @ repeat_kv(k, self.sizes.heads).mT
+            if name == "scores":
+                return self.recipe.scores(q, k)
+            weights = self.recipe.weights(q, k)
+            return weights if name == "weights" else weights @ repeat_kv(v, self.sizes.heads)
 
     def gradient(self, name: str) -> Tensor:
         """Derive a gradient from that of the final context."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnscope.calls.arrangement import Arrangement, from_names
 from attnscope.calls.broadcasting import repeat_kv
-from attnscope.calls.evidence import Evidence, Sizes
+from attnscope.calls.evidence import Evidence, Sizes, Spot
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
 from attnscope.calls.program import drawing_from
@@ -140,8 +140,31 @@ class FusedEvidence(Evidence):
                 return self._weights(*self._qk())
             if name == "context":
                 return self._context()
-            operand = {"q": self.q, "k": self.k, "v": self.v}[name]
-            return self._operand(name, operand)
+            return self._operand(name, self._operands[name])
+
+    def spot(self, name: str) -> Spot | None:
+        """Return where q, k, v or the context lies in the model's run."""
+        if name == "context" and self.kernel.finish is not None:
+            return None
+        held = self.output if name == "context" else self._operands[name].held
+        arrangement = self.arrangements[name]
+        scale = scale_of(self._operands[name].trail) if name in {"q", "k"} else 1.0
+
+        def read(tensor: Tensor) -> Tensor:
+            own = self._spread(arrangement.canonical(tensor))
+            return own / scale if isinstance(scale, Tensor) or scale != 1.0 else own
+
+        def write(tensor: Tensor) -> Tensor:
+            return arrangement.restore((tensor * scale)[: arrangement.shape[0]])
+
+        def read_gradient(tensor: Tensor) -> Tensor:
+            return self._spread(arrangement.canonical(tensor, add_copies=True)) * scale
+
+        return Spot(held, read, write, read_gradient)
+
+    @property
+    def _operands(self) -> dict[str, Operand]:
+        return {"q": self.q, "k": self.k, "v": self.v}
 
     def _operand(self, name: str, operand: Operand) -> Tensor:
         tensor = self._given(name, operand)
@@ -218,6 +241,24 @@ class FusedEvidence(Evidence):
                 own = self.output.tensor
                 return largest_relative(self.kernel.finish(context.to(own.dtype)), own)
             return largest_relative(context, self._context())
+
+    def rerun(self, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Follow the definition in float64 with other q, k and v."""
+        q, k, v = q.double(), k.double(), v.double()
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
+            if name == "raw_scores":
+                met = list(self.recipe.kv_head_of(q.shape[1], k.shape[1]))
+                return q @ k[:, met].mT
+            if self.kernel.scores is not None:
+                q, k = q * scale_of(self.q.trail), k * scale_of(self.k.trail)
+            scores = self._scores(q, k)
+            if name == "scores":
+                return scores
+            weights = self._dropped(self.recipe.normalise(scores))
+            if name == "weights":
+                return weights
+            met = list(self.recipe.kv_head_of(weights.shape[1], v.shape[1]))
+            return weights @ v[:, met]
 
     # -- gradients -------------------------------------------------------------------------------
 

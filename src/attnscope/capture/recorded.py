@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.arrangement import Arrangement
-from attnscope.calls.evidence import Evidence, Sizes
+from attnscope.calls.evidence import Evidence, Sizes, Spot
+from attnscope.calls.exact import exact
 from attnscope.calls.held import Held, has_values
+from attnscope.calls.program import Program
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
 from attnscope.calls.tolerance import largest_relative
@@ -115,26 +117,79 @@ class RecordedEvidence(Evidence):
             return self._value(name)
 
     def _value(self, name: str) -> Tensor:
-        axes, first = self.axes, self.products[0]
-        if name == "q":
-            q = axes.q.canonical(self.q_operand.held.tensor)[:, :, axes.cut[0]]
-            return self._all_heads(self._unscaled(q, self.q_operand))
-        if name == "k":
-            k = axes.k.canonical(self.k_operand.held.tensor)[:, :, axes.cut[1]]
-            return self._once(self._unscaled(k, self.k_operand))
-        if name == "v":
-            held = first.value.held
-            return self._once(self.spread(_named(axes.v, name, held).canonical(held.tensor)))
-        if name == "context":
-            return _named(axes.context, name, first.output).canonical(first.output.tensor)
-        return self._stage(name)
+        if name in {"scores", "weights"}:
+            return self._stage(name)
+        held, arrangement = self._kept(name)
+        return self._read(name, arrangement, held.tensor)
 
-    def _unscaled(self, tensor: Tensor, operand: Operand) -> Tensor:
-        scale = scale_of(operand.trail)
-        tensor = self.spread(tensor)
+    def _kept(self, name: str) -> tuple[Held, Arrangement]:
+        """Return the model's own tensor and how it is arranged."""
+        first = self.products[0]
+        if name == "context":
+            return first.output, _named(self.axes.context, name, first.output)
+        operand = {"q": self.q_operand, "k": self.k_operand, "v": first.value}[name]
+        own = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
+        return operand.held, _named(own, name, operand.held)
+
+    def _scale(self, name: str) -> Tensor | float:
+        """Return what was multiplied into q or k before they met."""
+        operands = {"q": self.q_operand, "k": self.k_operand}
+        return scale_of(operands[name].trail) if name in operands else 1.0
+
+    def _read(self, name: str, arrangement: Arrangement, tensor: Tensor) -> Tensor:
+        canonical = arrangement.canonical(tensor)
+        if name == "context":
+            return canonical
+        if name != "v":
+            canonical = canonical[:, :, self.axes.cut[0 if name == "q" else 1]]
+        canonical, scale = self.spread(canonical), self._scale(name)
         if isinstance(scale, Tensor) or scale != 1.0:
-            return tensor / scale
-        return tensor
+            canonical = canonical / scale
+        return self._all_heads(canonical) if name == "q" else self._once(canonical)
+
+    def _write(
+        self, name: str, arrangement: Arrangement, before: Tensor, canonical: Tensor
+    ) -> Tensor:
+        """Put canonical values where they belong in a copy of `before`."""
+        if name == "context":
+            return arrangement.restore(canonical)
+        if name != "q" and self.kv_index is not None:
+            canonical = canonical[:, list(self.kv_index)]
+        canonical = canonical * self._scale(name)
+        own = arrangement.canonical(before).to(canonical.dtype).clone()
+        rows = self.axes.cut[0 if name == "q" else 1] if name != "v" else slice(None)
+        sizes = own[:, :, rows].shape
+        own[:, :, rows] = canonical[: sizes[0], : sizes[1]]
+        return arrangement.restore(own)
+
+    def spot(self, name: str) -> Spot | None:
+        """Return where q, k, v or the context lies in the model's run; None: axes unnamed."""
+        try:
+            held, arrangement = self._kept(name)
+        except ReplayError:
+            return None
+
+        def read(tensor: Tensor) -> Tensor:
+            return self._read(name, arrangement, tensor)
+
+        def write(tensor: Tensor) -> Tensor:
+            return self._write(name, arrangement, held.tensor, tensor)
+
+        def read_gradient(tensor: Tensor) -> Tensor:
+            return self._read_gradient(name, arrangement, tensor)
+
+        return Spot(held, read, write, read_gradient)
+
+    def _read_gradient(self, name: str, arrangement: Arrangement, gradient: Tensor) -> Tensor:
+        canonical = arrangement.canonical(gradient, add_copies=True)
+        if name == "context":
+            return canonical
+        canonical = self.spread(canonical)
+        if name != "v":
+            canonical = canonical[:, :, self.axes.cut[0 if name == "q" else 1]]
+        if name != "q" and self.kv_index is not None:
+            canonical = summed(canonical, self.kv_index)
+        return canonical * self._scale(name)
 
     def spread(self, tensor: Tensor) -> Tensor:
         """Give a tensor that all samples share its batch axis."""
@@ -164,12 +219,14 @@ class RecordedEvidence(Evidence):
         if arrangement is None:
             raise _unnamed(name, output.node.shapes[output.index])
         tensor = kept[output.index].detach() if kept else self.chain.value(output)
-        canonical = self.cut(arrangement.canonical(tensor))
-        extra = canonical.shape[-1] - self.sizes.keys
-        if extra > 0:
-            before = self.stages.before
-            canonical = canonical[..., before : before + self.sizes.keys]
-        return canonical
+        return self._keys_of(self.cut(arrangement.canonical(tensor)))
+
+    def _keys_of(self, canonical: Tensor) -> Tensor:
+        """Leave out the columns that belong to no key."""
+        if canonical.shape[-1] <= self.sizes.keys:
+            return canonical
+        before = self.stages.before
+        return canonical[..., before : before + self.sizes.keys]
 
     def weight_blocks(self) -> Iterator[Tensor]:
         """Yield the weights; hand-written attention makes them in one piece."""
@@ -186,6 +243,45 @@ class RecordedEvidence(Evidence):
                 largest_relative(values[position], product.output.tensor)
                 for position, product in zip(wanted, self.products, strict=True)
             )
+
+    @cached_property
+    def _exact(self) -> Program:
+        return exact(self.chain.program)
+
+    def rerun(self, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Run the recorded operations in float64 on other q, k and v."""
+        given = {}
+        for one, tensor in (("q", q), ("k", k), ("v", v)):
+            spot = self.spot(one)
+            if spot is None:
+                raise _unnamed(one, self.products[0].value.held.shape)
+            given[self.chain.program.position_of(spot.held)] = spot.write(tensor.double())
+        if name == "raw_scores" and self.recipe.expansion not in {"unknown", "index"}:
+            met = list(self.recipe.kv_head_of(q.shape[1], k.shape[1]))
+            return q.double() @ k.double()[:, met].mT
+        output, arrangement = self._place_of(name)
+        position = self.chain.position(output.node, output.index)
+        wanted = [position, *self.chain.changes_of(output)]
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
+            tensor = self._exact.run(wanted, given)[position]
+            if name == "context":
+                return arrangement.canonical(tensor)
+            canonical = self._keys_of(self.cut(arrangement.canonical(tensor)))
+            scale = self._scale("q") * self._scale("k") if name == "raw_scores" else 1.0
+            return canonical / scale
+
+    def _place_of(self, name: str) -> tuple[Output, Arrangement]:
+        """Return where a stage is in the chain, and how it is arranged."""
+        first = self.products[0]
+        if name == "context":
+            return Output(first.node, 0), _named(self.axes.context, name, first.output)
+        if name == "raw_scores":
+            return Output(self.start, 0), self.axes.raw
+        output = self.reading.scores if name == "scores" else self.weights
+        arrangement = self.axes.arrange(output.node, output.index)
+        if arrangement is None:
+            raise _unnamed(name, output.node.shapes[output.index])
+        return output, arrangement
 
     def gradient(self, name: str) -> Tensor:
         """Run the recorded operations under autograd from the recorded gradient of the context."""
@@ -205,12 +301,7 @@ class RecordedEvidence(Evidence):
         position = self.chain.program.position_of(operand.held)
         leaf = operand.held.tensor.clone().requires_grad_()
         gradient = self._backward(wanted, cotangents, position, leaf)
-        canonical = self.spread(arrangement.canonical(gradient, add_copies=True))
-        if name != "v":
-            canonical = canonical[:, :, self.axes.cut[0 if name == "q" else 1]]
-        if name != "q" and self.kv_index is not None:
-            canonical = summed(canonical, self.kv_index)
-        return canonical if name == "v" else canonical * scale_of(operand.trail)
+        return self._read_gradient(name, arrangement, gradient)
 
     def _shared_gradient(self, name: str, wanted: list[int], cotangents: list[Tensor]) -> Tensor:
         """Give each sample its own gradient of a q or k that all samples share."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from attnscope.calls.arrangement import Arrangement
@@ -27,6 +27,22 @@ class Factor:
     stride: int
     size: int
     copied: bool = False
+
+
+def with_kv_heads(group: tuple[Factor, ...]) -> tuple[Factor, ...]:
+    """Name the heads that lie beside copies in one axis, outermost first.
+
+    Copies are made of heads: the factor inside of them (`repeat`), else the one outside (`expand`,
+    `repeat_interleave`), belongs to the kv heads, not to the batch.
+    """
+    copies = [at for at, factor in enumerate(group) if factor.copied]
+    if len(copies) != 1:
+        return group
+    beside = copies[0] + 1 if copies[0] + 1 < len(group) else copies[0] - 1
+    if beside < 0 or group[beside].role != "batch":
+        return group
+    named = replace(group[beside], role="heads")
+    return (*group[:beside], named, *group[beside + 1 :])
 
 
 def is_copy(axis: Axis | None, factor: Factor) -> bool:

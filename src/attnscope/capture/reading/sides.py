@@ -21,6 +21,7 @@ from attnscope.capture.reading.factors import (
     is_copy,
     pieces_of,
     strides_of,
+    with_kv_heads,
 )
 from attnscope.capture.reading.trails import Trails
 
@@ -161,6 +162,7 @@ class Sides:
         queries: list[int],
     ) -> list[tuple[Factor, ...]]:
         """Without projections to tell by: the last of several shared axes is the heads'."""
+        factors = [with_kv_heads(group) for group in factors]
         if any(f.role == "heads" for group in factors for f in group):
             return factors
         shared = sorted(out for _, _, out in pairs)
