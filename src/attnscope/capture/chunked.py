@@ -134,9 +134,7 @@ class ChunkedEvidence(Evidence):
         arrangement = self.parts[0].axes.context
         if arrangement is None:
             return None
-        return Spot(
-            self.output, arrangement.canonical, arrangement.restore, arrangement.canonical
-        )
+        return Spot(self.output, arrangement.canonical, arrangement.restore, arrangement.canonical)
 
     def weight_blocks(self) -> Iterator[Tensor]:
         """Yield the weights in one piece."""

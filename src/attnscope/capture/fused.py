@@ -144,6 +144,8 @@ class FusedEvidence(Evidence):
 
     def spot(self, name: str) -> Spot | None:
         """Return where q, k, v or the context lies in the model's run."""
+        if name in {"scores", "weights"}:  # inside the kernel
+            return None
         if name == "context" and self.kernel.finish is not None:
             return None
         held = self.output if name == "context" else self._operands[name].held

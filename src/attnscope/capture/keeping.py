@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
-from attnscope.calls.evidence import Sizes
+from attnscope.calls.evidence import Sizes, Spot
 from attnscope.calls.numbers import HeadNumbers
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
@@ -69,6 +69,16 @@ class NumbersEvidence:
     def value(self, name: str) -> Tensor:
         """Raise ReplayError: no tensor was kept."""
         self._refuse(f"reading {name}")
+
+    def spot(self, name: str) -> Spot | None:
+        """Return None: no tensor was kept."""
+        del name
+        return None
+
+    def rerun(self, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Raise ReplayError: nothing was kept that could be run again."""
+        del q, k, v
+        self._refuse(f"running a call again as far as its {name}")
 
     def gradient(self, name: str) -> Tensor:
         """Raise ReplayError: no gradient was kept."""

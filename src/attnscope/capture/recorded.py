@@ -163,7 +163,12 @@ class RecordedEvidence(Evidence):
         return arrangement.restore(own)
 
     def spot(self, name: str) -> Spot | None:
-        """Return where q, k, v or the context lies in the model's run; None: axes unnamed."""
+        """Return where a tensor lies in the model's run; None: axes unnamed, or not kept.
+
+        Scores and weights lie there where their tensors were kept, and no column is left out.
+        """
+        if name in {"scores", "weights"}:
+            return self._inner_spot(name)
         try:
             held, arrangement = self._kept(name)
         except ReplayError:
@@ -179,6 +184,15 @@ class RecordedEvidence(Evidence):
             return self._read_gradient(name, arrangement, tensor)
 
         return Spot(held, read, write, read_gradient)
+
+    def _inner_spot(self, name: str) -> Spot | None:
+        output, arrangement = self._place_of(name)
+        kept = output.node.outputs
+        whole = arrangement.shape[2:] == (self.sizes.queries, self.sizes.keys)
+        if not kept or not whole or output.node.writes:
+            return None
+        read = arrangement.canonical
+        return Spot(Held(kept[output.index]), read, arrangement.restore, read)
 
     def _read_gradient(self, name: str, arrangement: Arrangement, gradient: Tensor) -> Tensor:
         canonical = arrangement.canonical(gradient, add_copies=True)

@@ -91,11 +91,23 @@ class Tape:
     def _value(self, tensor: Tensor) -> int:
         """Return the value that `tensor` now is; a tensor from outside becomes an input."""
         known = self._latest.get(id(tensor))
-        if known is not None:
+        if known is None:
+            number = self._number(tensor)
+            held = self.inputs[number] = Held(tensor)
+            self._held[storage_key(tensor)].append(held)
+            return number
+        if version(tensor) in self._history[id(tensor)]:
             return known
+        return self._changed(tensor, known)
+
+    def _changed(self, tensor: Tensor, known: int) -> int:
+        """Give a tensor a new value whose memory was written to through another one."""
+        needs = (known, *self._changes.get(storage_key(tensor), ()))
+        shape = (tuple(tensor.shape),)
         number = self._number(tensor)
-        held = self.inputs[number] = Held(tensor)
-        self._held[storage_key(tensor)].append(held)
+        self.operations.append(
+            Operation("written", _itself, (Value(known),), {}, (number,), needs, shapes=shape)
+        )
         return number
 
     def _number(self, tensor: Tensor) -> int:
@@ -187,3 +199,7 @@ class Tape:
             for number in dict.fromkeys(operation.values()):
                 found[number].append(operation)
         return found
+
+
+def _itself(tensor: Tensor) -> Tensor:
+    return tensor

@@ -31,6 +31,8 @@ def _table() -> Mapping[str, Rule]:
         ("repeat tile", shapes.repeat),
         ("repeat_interleave", shapes.repeat_interleave),
         ("unfold", shapes.windows),
+        ("view_as_complex", shapes.as_complex),
+        ("view_as_real", shapes.as_real),
         ("narrow", pieces.narrow),
         ("select", pieces.select),
         ("unbind", pieces.unbind),

@@ -110,6 +110,17 @@ def repeat_interleave(op: Operation) -> Layout:
     return settle(layout.replace(at, changed).axes)
 
 
+def as_complex(op: Operation) -> Layout:
+    """Real and imaginary part, the last axis, become one number."""
+    return Layout(op.layout().axes[:-1])
+
+
+def as_real(op: Operation) -> Layout:
+    """Each complex number becomes two real ones along a new last axis."""
+    axes = op.layout().axes
+    return Layout((*axes, op.new(2, len(axes))))
+
+
 def windows(op: Operation) -> Layout:
     """``Tensor.unfold``: windows along one axis, a new last axis runs inside each.
 

@@ -1,0 +1,55 @@
+"""What can be read as an array, what broadcasts to what, and the sum that undoes it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscope.errors import InputError
+from attnscope.reference.given import real
+
+__all__ = ["as_floats", "fits", "sum_to"]
+
+
+def as_floats(name: str, given: object, doing: str) -> NDArray[np.float64]:
+    """Return `given` as an array of float64.
+
+    Raises:
+        InputError: it can't be read as an array of real numbers, or it is boolean.
+    """
+    try:
+        array = np.asarray(given)
+    except (RuntimeError, TypeError, ValueError) as error:  # what torch and NumPy raise
+        raise InputError(
+            doing,
+            f"{name} can't be read as an array ({error})",
+            f"give {name} as an array of numbers (of a tensor: .detach().double().numpy())",
+        ) from error
+    return real(doing, name, array)
+
+
+def fits(name: str, given: tuple[int, ...], wanted: tuple[int, ...], axes: str, doing: str) -> None:
+    """Check that an array of shape `given` broadcasts to `wanted`, whose axes are called `axes`.
+
+    Raises:
+        InputError: it does not.
+    """
+    lined_up = zip(reversed(given), reversed(wanted), strict=False)
+    if len(given) > len(wanted) or any(size not in {1, want} for size, want in lined_up):
+        raise InputError(
+            doing,
+            f"{name} of shape {given}, to be broadcast to {wanted}",
+            f"give {name} with a shape that broadcasts to {axes}",
+        )
+
+
+def sum_to(gradient: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Sum a gradient over the axes along which its argument of shape `shape` was broadcast.
+
+    >>> sum_to(np.ones((2, 3)), (1, 3))
+    array([[2., 2., 2.]])
+    """
+    extra = gradient.ndim - len(shape)
+    summed = gradient.sum(tuple(range(extra)))
+    narrow = tuple(i for i, size in enumerate(shape) if size == 1 and summed.shape[i] != 1)
+    return np.asarray(summed.sum(narrow, keepdims=True))

@@ -1,0 +1,120 @@
+"""What a caller gave, as arrays of float64 or of whole numbers, or an error that says what it was.
+
+Every function of positions, patterns and approximations begins here, so that a list, a float32
+array or a tensor on the CPU is taken as what it means, and a mask or text in its place is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+
+from attnscope.errors import InputError
+
+__all__ = ["choice", "count", "fit", "kept", "real", "whole"]
+
+
+def real(doing: str, name: str, value: object, axes: int = 0) -> Float64[np.ndarray, " ..."]:
+    """Return `value` as float64 with at least `axes` axes.
+
+    Raises:
+        InputError: not real numbers (booleans are none), or fewer axes.
+    """
+    found = _array(doing, name, value)
+    if found.dtype.kind not in "fiu":
+        raise InputError(
+            doing,
+            f"{name} is of type {found.dtype} and shape {found.shape}",
+            f"give {name} as real numbers",
+        )
+    _has(doing, name, found.shape, axes)
+    return found.astype(np.float64, copy=False)
+
+
+def whole(doing: str, name: str, value: object, axes: int = 0) -> Int64[np.ndarray, " ..."]:
+    """Return `value` as int64 with at least `axes` axes.
+
+    Raises:
+        InputError: of another type than integer, even where each number is whole, or fewer axes.
+    """
+    found = _array(doing, name, value)
+    if found.dtype.kind not in "iu":
+        raise InputError(
+            doing,
+            f"{name} is of type {found.dtype} and shape {found.shape}",
+            f"give {name} as integers, such as np.arange(length)",
+        )
+    _has(doing, name, found.shape, axes)
+    return found.astype(np.int64, copy=False)
+
+
+def count(doing: str, name: str, value: object, least: int = 1) -> int:
+    """Return `value` as an int of at least `least`.
+
+    Raises:
+        InputError: not a whole number, or smaller.
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise InputError(doing, f"{name} is {value!r}", "give a whole number")
+    if value < least:
+        raise InputError(doing, f"{name} is {value}", f"give at least {least}")
+    return int(value)
+
+
+def choice(doing: str, name: str, value: object, names: Iterable[str]) -> None:
+    """Raise InputError where `value` is none of `names`."""
+    names = tuple(names)
+    if value not in names:
+        known = " or ".join(repr(one) for one in names)
+        raise InputError(doing, f"{name} is {value!r}", f"give {known}")
+
+
+def fit(doing: str, shapes: dict[str, tuple[int, ...]], rule: str, *, holds: bool) -> None:
+    """Raise InputError with all `shapes` where the `rule` that binds them does not hold."""
+    if not holds:
+        found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise InputError(doing, f"the shapes are {found}", rule)
+
+
+def kept(doing: str, keep: object, shape: tuple[int, ...]) -> Bool[np.ndarray, "*leading keys"]:
+    """Return which keys are real tokens (True) and which padding, broadcastable to `shape`.
+
+    Raises:
+        InputError: not boolean, or of a shape that does not broadcast.
+    """
+    if keep is None:
+        return np.ones(shape[-1:], dtype=np.bool_)
+    found = _array(doing, "keep", keep)
+    if found.dtype.kind != "b":
+        raise InputError(
+            doing,
+            f"keep is of type {found.dtype}",
+            "give booleans, True = a real token (a tokenizer's 1/0 mask: mask == 1)",
+        )
+    pairs = zip(reversed(found.shape), reversed(shape), strict=False)
+    fit(
+        doing,
+        {"keep": found.shape, "keys": shape},
+        "give keep (keys,), or with leading axes that broadcast to those of k",
+        holds=0 < found.ndim <= len(shape) and all(a in {1, b} for a, b in pairs),
+    )
+    return found
+
+
+def _array(doing: str, name: str, value: object) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except (RuntimeError, TypeError, ValueError) as error:  # what torch and NumPy raise
+        raise InputError(
+            doing,
+            f"{name} can't be read as an array ({error})",
+            f"give {name} as an array of numbers (of a tensor: .detach().double().numpy())",
+        ) from error
+
+
+def _has(doing: str, name: str, shape: tuple[int, ...], axes: int) -> None:
+    if len(shape) < axes:
+        least = "1 axis" if axes == 1 else f"{axes} axes"
+        raise InputError(doing, f"{name} has the shape {shape}", f"give it at least {least}")
