@@ -17,6 +17,7 @@ from attnscope.errors import AttnscopeError
 if TYPE_CHECKING:
     from attnscope.calls import Call, Recipe, Source, Trace, load
     from attnscope.capture import record, trace
+    from attnscope.differ import Verification, verify
 
 __version__ = "0.1.0"
 
@@ -26,10 +27,14 @@ __all__ = [
     "Recipe",
     "Source",
     "Trace",
+    "Verification",
     "__version__",
     "load",
+    "nn",
     "record",
+    "reference",
     "trace",
+    "verify",
 ]
 
 _ROOM_OF = {
@@ -38,14 +43,21 @@ _ROOM_OF = {
     "Source": "attnscope.calls",
     "Trace": "attnscope.calls",
     "load": "attnscope.calls",
+    "Verification": "attnscope.differ",
     "record": "attnscope.capture",
     "trace": "attnscope.capture",
+    "verify": "attnscope.differ",
 }
+
+_ROOMS = frozenset({"nn", "reference"})
+"""Rooms that are public by their own names."""
 
 if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown names
 
     def __getattr__(name: str) -> object:
         """Import the room that holds ``name`` and hand out ``name`` (PEP 562)."""
+        if name in _ROOMS:
+            return import_module(f"attnscope.{name}")
         if name not in _ROOM_OF:
             message = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(message)

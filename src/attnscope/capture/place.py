@@ -24,6 +24,10 @@ _CAPTURE = str(Path(__file__).resolve().parent)
 _PACKAGE = str(Path(__file__).resolve().parent.parent)
 _ENTRY = str(Path(__file__).resolve().parent / "entry.py")
 _TORCH = str(Path(torch.__file__).resolve().parent)
+_NN = str(Path(_PACKAGE) / "nn")
+_RUNS_MODELS = str(Path(_NN) / "init")
+_LIBRARIES = (_TORCH, _NN)
+"""Modules of other people, whose own lines stand in where no line of the user is on the stack."""
 _NOT_THE_USERS = (_PACKAGE, _TORCH, contextlib.__file__)
 
 
@@ -59,7 +63,7 @@ def find_place(root: nn.Module | None) -> Place:
             continue
         if not name.startswith(_NOT_THE_USERS):
             source = _source(frame)
-        elif fallback is None and name.startswith(_TORCH):
+        elif fallback is None and name.startswith(_LIBRARIES):
             fallback = frame
     if source is None:
         source = _source(fallback) if fallback is not None else Source("<unknown>", 0, "")
@@ -73,7 +77,7 @@ def find_source() -> Source:
         name = frame.f_code.co_filename
         if not name.startswith(_NOT_THE_USERS):
             return _source(frame)
-        if fallback is None and name.startswith(_TORCH):
+        if fallback is None and name.startswith(_LIBRARIES):
             fallback = frame
     return _source(fallback) if fallback is not None else Source("<unknown>", 0, "")
 
@@ -83,10 +87,17 @@ def _frames() -> Iterator[FrameType]:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001
     while frame is not None:
         name = frame.f_code.co_filename
-        if name == _ENTRY or (name.startswith(_PACKAGE) and not name.startswith(_CAPTURE)):
+        if _watches(name):
             return
         yield frame
         frame = frame.f_back
+
+
+def _watches(file: str) -> bool:
+    """Return whether a file is attnscope's own and calls models, rather than being part of one."""
+    if file == _ENTRY or file.startswith(_RUNS_MODELS):
+        return True
+    return file.startswith(_PACKAGE) and not file.startswith((_CAPTURE, _NN))
 
 
 def _source(frame: FrameType) -> Source:

@@ -96,7 +96,7 @@ class Sides:
         ]
         _name_queries(result, sorted(out for _, out in free[q_at]), sorted(alone))
         factors = [result.get(out, ()) for out in range(len(self.out_shape))]
-        if not projected:
+        if not projected or self._lost_heads(factors, pairs, q_at):
             factors = self._by_convention(factors, pairs, [out for _, out in free[q_at]])
         return tuple(factors)
 
@@ -174,6 +174,22 @@ class Sides:
                 Factor("heads", f.axis, f.stride, f.size, f.copied) for f in factors[out]
             )
         return factors
+
+    def _lost_heads(
+        self,
+        factors: list[tuple[Factor, ...]],
+        pairs: list[tuple[int, int, int]],
+        q_at: int,
+    ) -> bool:
+        """Return whether the heads were put in an order that projections can't be seen through."""
+        if len(pairs) < 2 or any(f.role == "heads" for group in factors for f in group):
+            return False
+        out = max(pairs, key=lambda pair: pair[2])
+        axes = [
+            self._axis(at, axis, self.out_shape[out[2]])
+            for at, axis in ((q_at, out[0]), (1 - q_at, out[1]))
+        ]
+        return any(axis is not None and any(atom.opaque for atom in axis) for axis in axes)
 
     def _broadcast(self, axis: int, side: int) -> bool:
         """Return whether an operand lacks an axis of the product, or has it with size 1."""

@@ -1,0 +1,269 @@
+"""The latest forward of a module, from which its call can be made when somebody asks.
+
+A forward leaves references to its arguments: detached, nothing copied. Asking for the call runs the
+module again on them, recorded. Nothing of it is part of the module's state: it is in no state dict,
+no pickle and no copy. It is left out while PyTorch traces or compiles the module, maps it with
+`torch.func`, or hands it tensors of another class.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls import Call, Source
+from attnscope.calls.program import RandomState, drawing_from, random_state
+from attnscope.capture import trace
+from attnscope.capture.modes import unobserved
+from attnscope.errors import ReplayError
+from attnscope.nn.cache import KeyValueCache
+
+__all__ = ["LastCall", "keeps_its_own_forward", "remembered"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DOING = "making the call of the latest forward"
+_INPUTS = ("query", "key", "value")
+_TYPES = (Tensor, nn.Parameter)
+_PACKAGES = tuple(str(Path(file).parent) for file in (__file__, torch.__file__))
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_pre_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+
+
+class LastCall(nn.Module):
+    """What a module with a `remembered` forward has beside it: `last_call`."""
+
+    _last: Last | None = None
+
+    def draws(self) -> bool:
+        """Return whether a forward draws random numbers, as dropout does in training."""
+        raise NotImplementedError
+
+    @property
+    def last_call(self) -> Call:
+        """The call of the latest forward, made when it is asked for.
+
+        The forward has left references to its arguments, which stay alive until the next one. It is
+        run again on them in the same mode, precision and random state, recorded; a backward is
+        seen by `attnscope.record` alone. A forward under `torch.compile` leaves nothing.
+
+        Raises:
+            ReplayError: there was no forward, or arguments or parameters were changed since.
+        """
+        if self._last is None:
+            raise ReplayError(
+                _DOING,
+                "no forward of this module, or one that was compiled, traced, mapped or failed",
+                "call the module first, or record it: with attnscope.record(module)",
+            )
+        return self._last.call(self)
+
+    def __dir__(self) -> list[str]:
+        """Return all names but `last_call`: what reads all of them, as `torch.jit`, asks not."""
+        names: list[str] = super().__dir__()  # type: ignore[no-untyped-call]
+        return [name for name in names if name != "last_call"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what copies and pickles carry: all but the latest forward."""
+        return {name: value for name, value in self.__dict__.items() if name != "_last"}
+
+
+M = TypeVar("M", bound=LastCall)
+
+
+def remembered(forward: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:
+    """Let a forward leave what it was called with in the attribute `_last`."""
+
+    @wraps(forward)
+    def run(module: M, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.compiler.is_compiling():
+            module._last = None  # noqa: SLF001  what it left is past
+            return forward(module, *args, **kwargs)
+        module.__dict__["_last"] = None
+        last = Last.before(module, args, kwargs)
+        result = forward(module, *args, **kwargs)
+        if last is not None:
+            module.__dict__["_last"] = last.after(kwargs)
+        return result
+
+    return run
+
+
+def keeps_its_own_forward(module: nn.Module, args: tuple[Any, ...]) -> None:
+    """Do nothing, as a hook: `nn.TransformerEncoderLayer` calls a module that has one.
+
+    In inference it would otherwise compute attention by itself, whatever parts the module has, and
+    the module would neither be seen nor have a latest forward.
+    """
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Last:
+    """What a forward was called with, and in which state of the world.
+
+    versions: of the arguments and parameters, to notice what was written to since.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    training: bool
+    grad: bool
+    device: torch.device
+    autocast: torch.dtype | None
+    random: RandomState | None
+    arguments: tuple[int, ...]
+    parameters: tuple[tuple[int, int], ...]
+    place: tuple[CodeType, int] | None
+    length: int = 0
+    made: Call | None = field(default=None)
+
+    @classmethod
+    def before(cls, module: LastCall, args: Any, kwargs: Any) -> Last | None:
+        """Take note of a forward that is about to happen; None where it can't be kept."""
+        inputs = [*args[:3], *(kwargs[name] for name in _INPUTS if name in kwargs)]
+        tensors = [x for x in (*inputs, *args, *kwargs.values()) if isinstance(x, Tensor)]
+        tensors.extend(module.parameters())
+        if not inputs or any(_is_strange(x) for x in tensors) or _is_traced():
+            return None
+        device = tensors[0].device
+        autocast = torch.is_autocast_enabled(device.type)
+        cache = kwargs.get("cache")
+        same: dict[int, Tensor] = {}  # q, k and v may be one tensor, and stay one
+        with torch._C.DisableTorchFunction():  # noqa: SLF001  no recording takes note of it
+            detached = tuple(_detached(x, same) for x in args)
+            by_name = {name: _detached(x, same) for name, x in kwargs.items()}
+        return cls(
+            args=detached,
+            kwargs=by_name,
+            training=module.training,
+            grad=torch.is_grad_enabled(),
+            device=device,
+            autocast=torch.get_autocast_dtype(device.type) if autocast else None,
+            random=random_state(device) if module.draws() else None,
+            arguments=_versions((*detached, *by_name.values())),
+            parameters=_parameter_versions(module),
+            place=_place(),
+            length=cache.length if isinstance(cache, KeyValueCache) else 0,
+        )
+
+    def after(self, kwargs: dict[str, Any]) -> Last:
+        """Take note of what the forward left behind: the cache is wanted as it was before."""
+        cache = kwargs.get("cache")
+        if isinstance(cache, KeyValueCache):
+            self.kwargs["cache"] = cache.before(self.length)
+        return self
+
+    def call(self, module: Any) -> Call:
+        """Return the call of this forward, made by running it again once.
+
+        Raises:
+            ReplayError: arguments or parameters were written to since.
+        """
+        if self.made is None:
+            self._require_unchanged(module)
+            self.made = self._run(module)
+        return self.made
+
+    def _run(self, module: Any) -> Call:
+        twin = copy.copy(module)  # shares all parameters and parts
+        twin.__dict__.update({name: OrderedDict() for name in _HOOKS})
+        twin.__dict__.update(training=self.training, _compiled_call_impl=None)
+        kwargs = dict(self.kwargs)
+        if isinstance(kwargs.get("cache"), KeyValueCache):
+            kwargs["cache"] = copy.copy(kwargs["cache"])  # it grows in the run
+        with ExitStack() as world:
+            world.enter_context(unobserved())
+            world.enter_context(torch.inference_mode(mode=False))
+            world.enter_context(torch.set_grad_enabled(self.grad))
+            world.enter_context(drawing_from(self.random))
+            world.enter_context(
+                torch.autocast(self.device.type, dtype=self.autocast, enabled=bool(self.autocast))
+            )
+            seen = trace(twin, *self.args, **kwargs)
+        if len(seen) != 1:
+            raise ReplayError(
+                _DOING,
+                f"{len(seen)} calls; {'; '.join(u.reason for u in seen.unseen) or 'none unseen'}",
+                "record the module: with attnscope.record(module)",
+            )
+        call = seen[0]
+        if self.place is not None:
+            code, line = self.place
+            call.source = Source(code.co_filename, line, code.co_qualname)
+        return call
+
+    def _require_unchanged(self, module: LastCall) -> None:
+        changed = None
+        if _versions((*self.args, *self.kwargs.values())) != self.arguments:
+            changed = "an argument of it"
+        elif _parameter_versions(module) != self.parameters:
+            changed = "a parameter of the module"
+        if changed is not None:
+            raise ReplayError(
+                _DOING,
+                f"{changed} was changed since (by an optimizer, or in place)",
+                "ask for last_call before that, or record: with attnscope.record(module)",
+            )
+
+
+def _is_strange(tensor: Tensor) -> bool:
+    functorch = torch._C._functorch  # noqa: SLF001  no public way to ask
+    return (
+        type(tensor) not in _TYPES
+        or tensor.is_meta
+        or functorch.is_functorch_wrapped_tensor(tensor)
+    )
+
+
+def _is_traced() -> bool:
+    return torch._C._get_tracing_state() is not None  # noqa: SLF001  no public way to ask
+
+
+def _detached(value: Any, same: dict[int, Tensor]) -> Any:
+    if not isinstance(value, Tensor) or not value.requires_grad:
+        return value
+    if id(value) not in same:
+        same[id(value)] = value.detach().requires_grad_()  # kernels ask for it
+    return same[id(value)]
+
+
+def _versions(values: tuple[Any, ...]) -> tuple[int, ...]:
+    return tuple(
+        x._version  # noqa: SLF001  no public way to ask
+        for x in values
+        if isinstance(x, Tensor) and not x.is_inference()
+    )
+
+
+def _parameter_versions(module: LastCall) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (p.data_ptr(), 0 if p.is_inference() else p._version)  # noqa: SLF001  as above
+        for p in module.parameters()
+    )
+
+
+def _place() -> tuple[CodeType, int] | None:
+    """Return the nearest line outside this room and PyTorch, by its code: no frame is kept."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  reading a whole stack costs more
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGES):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code, frame.f_lineno)

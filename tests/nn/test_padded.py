@@ -1,0 +1,59 @@
+"""Which tokens are real: positions, masks, and refusals that name the convention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attnscope.errors import InputError
+from attnscope.nn.padded import attendable, check_real, last_real, positions_of, seeing_of
+
+REAL = torch.tensor([[False, False, True, True], [True, True, False, False], [True] * 4])
+
+
+def test_positions_count_real_tokens() -> None:
+    assert positions_of(REAL).tolist() == [[0, 0, 0, 1], [0, 1, 1, 1], [0, 1, 2, 3]]
+
+
+def test_the_last_real_token_is_found_on_either_side() -> None:
+    assert last_real(REAL).tolist() == [3, 1, 3]
+    assert last_real(torch.zeros(1, 4, dtype=torch.bool)).tolist() == [0]
+
+
+def test_every_query_sees_real_keys_and_itself() -> None:
+    place = torch.arange(4)
+    visible = attendable(REAL).visible(place, place).expand(3, 1, 4, 4)[:, 0]
+    assert torch.equal(visible, REAL[:, None, :] | torch.eye(4, dtype=torch.bool))
+    assert bool(visible.any(-1).all())  # no row is empty
+
+
+def test_without_padding_there_is_nothing_to_say() -> None:
+    positions, seeing = seeing_of(torch.zeros(2, 3, dtype=torch.int64), None, before=5)
+    assert positions.tolist() == [[5, 6, 7]]
+    assert not seeing
+
+
+def test_with_a_cache_only_the_new_positions_are_returned() -> None:
+    positions, seeing = seeing_of(torch.zeros(3, 1, dtype=torch.int64), REAL, before=3)
+    assert positions.tolist() == [[1], [1], [3]]
+    assert set(seeing) == {"mask", "positions"}
+
+
+@pytest.mark.parametrize(
+    ("real", "found"),
+    [
+        (torch.ones(2, 3, dtype=torch.int64), "1/0 numbers (torch.int64) of shape (2, 3)"),
+        (torch.ones(2, 4, dtype=torch.bool), "booleans (torch.bool) of shape (2, 4)"),
+        (torch.zeros(2, 3), "1/0 numbers (torch.float32) of shape (2, 3)"),
+    ],
+)
+def test_another_convention_is_named(real: torch.Tensor, found: str) -> None:
+    with pytest.raises(InputError) as error:
+        check_real(real, torch.zeros(2, 3, dtype=torch.int64))
+    assert error.value.found == found
+    assert "attention_mask.bool()" in error.value.todo
+
+
+def test_with_a_cache_all_tokens_so_far_are_asked_for() -> None:
+    with pytest.raises(InputError, match="for the 5 tokens in the cache too"):
+        check_real(torch.ones(2, 3, dtype=torch.bool), torch.zeros(2, 3), before=5)
