@@ -1,0 +1,116 @@
+"""A module against a plain function of (q, k, v, …): the function gets what each call got."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from attnscope.differ.aligning import Alignment, Pair
+from attnscope.differ.derived import Derived, derive
+from attnscope.differ.forward import Step, Walk
+from attnscope.differ.judging import Tolerance
+from attnscope.differ.located import Located
+from attnscope.differ.outputs import outputs_of
+from attnscope.differ.relevance import Relevance
+from attnscope.differ.result import FirstDifference, Verification
+from attnscope.differ.side import Side, observe
+from attnscope.differ.subject import Subject
+from attnscope.errors import InputError
+
+if TYPE_CHECKING:
+    from attnscope.differ.comparison import Comparison
+
+__all__ = ["compare_driven"]
+
+
+def compare_driven(comparison: Comparison) -> Verification:
+    """Compare each call of the module with what the function makes of its q, k and v.
+
+    Raises:
+        InputError: no attention was seen in the module, or the function returns no context.
+    """
+    plain_is_reference = comparison.reference.is_plain
+    model = comparison.candidate if plain_is_reference else comparison.reference
+    function = comparison.reference if plain_is_reference else comparison.candidate
+    side = comparison.observed(model)
+    if not side.located:
+        raise InputError(
+            f"comparing {comparison.candidate.name} with {comparison.reference.name}",
+            f"no attention was seen in {model.name}",
+            "look at what `attnscope trace` says of it",
+        )
+    steps: list[Step] = []
+    pairs: list[Pair] = []
+    first: FirstDifference | None = None
+    tolerance = Tolerance.of(
+        {side.tape.tensors[v].dtype for v in _q_values(side)}, comparison.options.factor
+    )
+    named = dict(comparison.inputs) if isinstance(comparison.inputs, Mapping) else {}
+    relevance = Relevance(named, comparison.options.expect.get("padding"))
+    for number, located in enumerate(side.located):
+        other = _run(function, located, comparison)
+        there = _located(other, function, located)
+        sides = (side, other) if plain_is_reference else (other, side)
+        both = (located, there) if plain_is_reference else (there, located)
+        pair = Pair(number, both[0], both[1])
+        walk = Walk(*sides, tolerance, relevance)
+        inner = [step for step in walk.steps((pair,)) if step.stage not in {"input", "output"}]
+        steps += inner
+        pairs.append(pair)
+        wrong = next((step for step in inner if step.stage == "context"), inner[-1])
+        if first is None and not wrong.equal:
+            first = comparison.first(walk, Alignment((pair,)), [wrong])
+    notes = [f"{function.name} was given q, k and v of each call of {model.name}"]
+    return comparison.result(steps, first, Alignment(tuple(pairs)), tolerance, notes)
+
+
+def _q_values(side: Side) -> list[int]:
+    return [value for each in side.located for value, _ in each.spots.get("q", [])]
+
+
+def _run(function: Subject, located: Located, comparison: Comparison) -> Side:
+    """Call the function with q, k and v of a call, kv heads expanded where it needs that."""
+    q, k, v = located.value("q"), located.value("k"), located.value("v")
+    wanted = _arguments(function, comparison.options.expect)
+    try:
+        return observe(function, (q, k, v), wanted, comparison.options.seed)
+    except InputError:
+        if k.shape[1] == q.shape[1]:
+            raise
+    met = list(located.kv_head_of(k.shape[1]))
+    return observe(function, (q, k[:, met], v[:, met]), wanted, comparison.options.seed)
+
+
+def _arguments(function: Subject, expect: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was declared, under the names that the function takes."""
+    taken = {parameter.name for parameter in function.parameters_of_run()}
+    given: dict[str, Any] = {}
+    if expect.get("causal"):
+        for name in ("causal", "is_causal"):
+            if name in taken:
+                given[name] = True
+    for name in ("scale", "softcap", "window"):
+        if name in taken and name in expect:
+            given[name] = expect[name]
+    return given
+
+
+def _located(side: Side, function: Subject, located: Located) -> Located | Derived:
+    """Return the function's own call, or what is known of it without one."""
+    if len(side.located) == 1 and side.located[0].shape == located.shape:
+        return side.located[0]
+    outputs: dict[str, Tensor] = outputs_of(side.output)
+    if outputs:
+        output = next(iter(outputs.values()))
+        with torch.no_grad():
+            known = derive(located.value("q"), located.value("k"), located.value("v"), output, {})
+        if known is not None:
+            return known
+    raise InputError(
+        f"comparing calls with {function.name}",
+        f"it returned {type(side.output).__name__}, no context (batch, heads, queries, value_dim)",
+        "let it return weights @ v for q, k and v in the canonical layout",
+    )

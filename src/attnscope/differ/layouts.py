@@ -1,0 +1,77 @@
+"""The same hidden states in another layout: sequence first, or batch and length in one axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+__all__ = ["Layout", "layouts"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the candidate's tensor becomes like the reference's, and back."""
+
+    name: str
+    read: Callable[[Tensor], Tensor]
+    write: Callable[[Tensor], Tensor]
+
+
+def layouts(own: Shape, wanted: Shape, batch: int) -> Iterator[Layout]:
+    """Iterate over the layouts that make a tensor of shape `own` one of shape `wanted`.
+
+    Both hold the same features of `batch` samples; batch and length may be swapped, or one axis.
+    """
+    if own == wanted:
+        yield Layout("as it is", _same, _same)
+    if not own or own[-1:] != wanted[-1:] or _count(own) != _count(wanted):
+        return
+    tokens = _count(own[:-1])
+    if not batch or tokens % batch:
+        return
+    length = tokens // batch
+    for ours in _forms(own, batch, length):
+        for theirs in _forms(wanted, batch, length):
+            if (own, ours) != (wanted, theirs):
+                yield _between(own, wanted, ours, theirs, (batch, length))
+
+
+def _forms(shape: Shape, batch: int, length: int) -> list[str]:
+    """Return in which order batch and length can stand in a shape."""
+    lead = shape[:-1]
+    forms = []
+    if lead in {(batch, length), (batch * length,)}:
+        forms.append("batch first")
+    if lead in {(length, batch), (batch * length,)}:
+        forms.append("length first")
+    return forms
+
+
+def _between(own: Shape, wanted: Shape, ours: str, theirs: str, sizes: tuple[int, int]) -> Layout:
+    batch, length = sizes
+    order = {"batch first": (batch, length), "length first": (length, batch)}
+
+    def turn(tensor: Tensor, form: str, other: str, shape: Shape) -> Tensor:
+        whole = tensor.reshape(*order[form], -1)
+        return (whole if form == other else whole.transpose(0, 1)).reshape(shape)
+
+    return Layout(
+        f"{ours} against {theirs}",
+        lambda tensor: turn(tensor, ours, theirs, wanted),
+        lambda tensor: turn(tensor, theirs, ours, own),
+    )
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _count(shape: Shape) -> int:
+    product = 1
+    for size in shape:
+        product *= size
+    return product

@@ -1,0 +1,322 @@
+"""The matrix of inputs: the same comparison where batch, length, padding or type are others.
+
+Every case is one that a correct port of the reference has to satisfy: the same inputs with fewer
+or more samples and tokens, padding where both sides take a mask, parameters in another type, the
+other mode where nothing drops. What a side refuses is a limit of it and no difference.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.differ.decoding import decoding_cases, fresh
+from attnscope.differ.made import plain_cases
+from attnscope.differ.outputs import outputs_of
+from attnscope.differ.result import Case
+from attnscope.differ.side import Side
+from attnscope.differ.subject import Inputs, Subject
+from attnscope.differ.trial import Trial, attempt, unmade
+from attnscope.differ.varying import Arrangement, Padding, arrange, padding_of
+from attnscope.errors import InputError
+
+if TYPE_CHECKING:
+    from attnscope.differ.comparison import Comparison
+
+__all__ = ["cases", "trials"]
+
+_MOST_PARAMETERS = 50_000_000
+"""Models above this are not copied."""
+
+_MOST_TOKENS = 256
+"""Lengths above this are not made to show a window."""
+
+
+def cases(comparison: Comparison, *, declared: bool) -> Iterator[Case]:
+    """Iterate over the cases that the inputs allow; see `trials`."""
+    for trial in trials(comparison, declared=declared):
+        yield trial.case
+
+
+def trials(comparison: Comparison, *, declared: bool) -> Iterator[Trial]:
+    """Iterate over the cases that the inputs allow, each with its first difference.
+
+    Args:
+        comparison: of two sides that agree on its inputs. Where `expect` says that a module keeps
+            its cache itself, on subjects that nothing was run with.
+        declared: somebody gave the inputs. Then no length is tried that goes beyond them, unless
+            a window is declared, and plain functions keep the shapes that they were given.
+    """
+    forward = _forward_alone(comparison)
+    if comparison.reference.is_plain and comparison.candidate.is_plain:
+        yield from plain_cases(forward, declared=declared)
+        return
+    arranged = arrange(_by_name(forward), forward.reference, forward.options.expect)
+    if arranged.refusal:
+        yield unmade("other inputs", arranged.refusal)
+    else:
+        yield from _batches(forward, arranged)
+        yield from _lengths(forward, arranged, declared=declared)
+        yield from _paddings(forward, arranged)
+    yield from _types(forward, arranged)
+    yield from _other_mode(forward, arranged)
+    if not arranged.refusal:
+        yield from decoding_cases(forward, arranged)
+
+
+def _forward_alone(comparison: Comparison) -> Comparison:
+    from attnscope.differ.comparison import Comparison as Same
+
+    options = replace(comparison.options, gradients=False)
+    sides = comparison.candidate, comparison.reference
+    return Same(*sides, comparison.inputs, options, comparison.pairs)
+
+
+def _by_name(comparison: Comparison) -> Inputs:
+    """Return positional inputs by name, where both sides have the same names."""
+    inputs = comparison.inputs
+    if isinstance(inputs, Mapping):
+        return inputs
+    count = len(inputs)
+    both = [
+        [parameter.name for parameter in side.parameters_of_run()][:count]
+        for side in (comparison.candidate, comparison.reference)
+    ]
+    if both[0] == both[1] and len(both[0]) == count and count > 1:
+        return dict(zip(both[0], inputs, strict=True))
+    return inputs
+
+
+def _on(comparison: Comparison, inputs: Inputs) -> Comparison:
+    """Return the comparison on other inputs, and on modules with empty caches."""
+    other = comparison.on(inputs)
+    if comparison.options.expect.get("cache") == "self":
+        other.candidate, other.reference = fresh(comparison.candidate), fresh(comparison.reference)
+    return other
+
+
+def _real(comparison: Comparison, inputs: Inputs) -> Tensor | None:
+    return arrange(inputs, comparison.reference, comparison.options.expect).real
+
+
+def _try(name: str, comparison: Comparison, inputs: Inputs) -> Trial:
+    return attempt(name, _on(comparison, inputs), _real(comparison, inputs))
+
+
+# -- samples and tokens --------------------------------------------------------------------------
+
+
+def _batches(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
+    if not arranged.batch_axes:
+        return
+    if arranged.batch > 1:
+        yield _try("one sample", comparison, arranged.samples([0]))
+    yield _try(f"{arranged.batch + 1} samples", comparison, arranged.one_more())
+
+
+def _lengths(comparison: Comparison, arranged: Arrangement, *, declared: bool) -> Iterator[Trial]:
+    for place, length in enumerate(arranged.lengths):
+        wanted = [1, 2, (length + 1) // 2] if not place else [(length + 1) // 2]
+        for count in sorted({count for count in wanted if 0 < count < length}):
+            name = f"length {count}" if not place else f"length {count} instead of {length}"
+            inputs = arranged.shorter(count, length)
+            if inputs is None:
+                yield unmade(name, "a sample would have no real token")
+            else:
+                yield _try(name, comparison, inputs)
+    longer = _longer(comparison, arranged.length, declared=declared)
+    inputs = arranged.longer(longer) if longer else None
+    if inputs is not None:
+        yield _try(f"length {longer}", comparison, inputs)
+
+
+def _longer(comparison: Comparison, length: int, *, declared: bool) -> int:
+    """Return a length beyond the given one that is worth a case; 0: none."""
+    if not length:
+        return 0
+    wanted = 0 if declared else 2 * length + 1
+    window = _window(comparison)
+    if window is not None and length <= window + 1 and window + 3 <= _MOST_TOKENS:
+        wanted = max(wanted, window + 3)
+    return wanted
+
+
+def _window(comparison: Comparison) -> int | None:
+    """Return the widest window that is declared, or that the reference's config names."""
+    said = comparison.options.expect.get("window")
+    config = getattr(comparison.reference.model, "config", None)
+    if said is None:
+        said = getattr(config, "sliding_window", None)
+    sizes = said if isinstance(said, list | tuple) else [said]
+    return max((size for size in sizes if isinstance(size, int)), default=None)
+
+
+# -- padding -------------------------------------------------------------------------------------
+
+
+def _paddings(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
+    padding = _padding(comparison, arranged)
+    if padding is None or arranged.length < 2 or not arranged.batch_axes:  # noqa: PLR2004  a token must stay
+        return
+    name = str(arranged.names.get(padding.key, padding.key))
+    deaf = [s.name for s in (comparison.candidate, comparison.reference) if not _takes(s, name)]
+    for side in ("right", "left"):
+        if deaf:
+            yield unmade(f"padding {side}", f"{' and '.join(deaf)} takes no {name}")
+            continue
+        inputs = arranged.padded(padding, left=side == "left", filler=_pad_id(comparison))
+        trial = _try(f"padding {side}", comparison, inputs)
+        if trial.case.equal is False and side == "left":
+            trial = _by_itself(trial, comparison, inputs)
+        yield trial
+
+
+def _padding(comparison: Comparison, arranged: Arrangement) -> Padding | None:
+    """Return the mask to be used: one of the inputs, or a declared one that can be added."""
+    if arranged.padding is not None:
+        return arranged.padding
+    expect = comparison.options.expect
+    if padding_of(arranged.values, arranged.names, expect) is not None:
+        return None
+    name, _, meaning = str(expect.get("padding") or "").partition(" ")
+    if meaning not in {"keep", "drop"} or not isinstance(arranged.inputs, Mapping):
+        return None
+    return Padding(name, meaning == "keep")
+
+
+def _takes(side: Subject, name: str) -> bool:
+    parameters = side.parameters_of_run()
+    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _pad_id(comparison: Comparison) -> int | None:
+    config = getattr(comparison.reference.model, "config", None)
+    known = getattr(config, "pad_token_id", None)
+    return known if isinstance(known, int) and known >= 0 else None
+
+
+def _by_itself(trial: Trial, comparison: Comparison, inputs: Inputs) -> Trial:
+    """Excuse a candidate whose real tokens do not feel the padding, where the reference's do."""
+    real = _real(comparison, inputs)
+    if real is None:
+        return trial
+    feels = [
+        _feels(side, comparison, inputs, real)
+        for side in (comparison.candidate, comparison.reference)
+    ]
+    if feels == [False, True]:
+        why = (
+            f"{comparison.reference.name} gives real tokens other outputs behind padding, "
+            f"{comparison.candidate.name} does not"
+        )
+        return unmade(trial.case.name, why)
+    return trial
+
+
+def _feels(side: Subject, comparison: Comparison, inputs: Inputs, real: Tensor) -> bool:
+    """Return whether the last sample's real tokens depend on the padding before them."""
+    arranged = arrange(inputs, comparison.reference, comparison.options.expect)
+    last, start = real.shape[0] - 1, int((~real[-1]).sum())
+    alone = arrange(arranged.samples([last]), comparison.reference, comparison.options.expect)
+    shorter = alone.window(start, alone.length)
+    outputs = []
+    for given in (alone.inputs, shorter):
+        output = _wide(_on(comparison, given).observed(side))
+        outputs.append(output)
+    if outputs[0].dim() < 2 or outputs[0].shape[1] != alone.length:  # noqa: PLR2004  (batch, length)
+        return True
+    gap = (outputs[0][:, start:] - outputs[1]).abs().max()
+    return bool(gap > 1e-4 * outputs[1].abs().max())
+
+
+def _wide(side: Side) -> Tensor:
+    return side.wide_output(next(iter(outputs_of(side.output).values())))
+
+
+# -- types and modes -----------------------------------------------------------------------------
+
+
+def _models(comparison: Comparison) -> list[nn.Module]:
+    sides = comparison.candidate, comparison.reference
+    return [side.model for side in sides if side.model is not None]
+
+
+def _copied(comparison: Comparison, inputs: Inputs) -> Comparison:
+    """Return the comparison of deep copies.
+
+    Raises:
+        InputError: a module is too large, or can't be copied.
+    """
+    from attnscope.differ.comparison import Comparison as Same
+
+    doing = f"copying {comparison.candidate.name} and {comparison.reference.name}"
+    count = sum(p.numel() for model in _models(comparison) for p in model.parameters())
+    if count > _MOST_PARAMETERS:
+        raise InputError(doing, f"they have {count:,} parameters", "try it with smaller ones")
+    sides = []
+    for side in (comparison.candidate, comparison.reference):
+        try:
+            run = copy.deepcopy(side.run) if side.model is not None else side.run
+        except (RuntimeError, TypeError) as error:
+            raise InputError(doing, f"it raised {error}", "build them anew") from error
+        sides.append(fresh(Subject(side.name, run, side.inputs)))
+    return Same(sides[0], sides[1], inputs, comparison.options)
+
+
+def _types(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
+    models = _models(comparison)
+    now = {p.dtype for model in models for p in model.parameters() if p.is_floating_point()}
+    if not now:
+        return
+    for dtype in (torch.float64, torch.bfloat16):
+        if now == {dtype}:
+            continue
+        name = str(dtype).removeprefix("torch.")
+        try:
+            other = _copied(comparison, arranged.cast(dtype))
+        except InputError as error:
+            yield unmade(name, error.found)
+            return
+        for model in _models(other):
+            for parameter in model.parameters():
+                if parameter.is_floating_point():
+                    parameter.data = parameter.data.to(dtype)
+        yield attempt(name, other, arranged.real)
+
+
+def _other_mode(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
+    """Try the mode in which the models are not, on copies: a mode may change what they keep."""
+    models = _models(comparison)
+    if not models or len({model.training for model in models}) > 1:
+        return
+    name = "eval mode" if models[0].training else "train mode"
+    try:
+        other = _copied(comparison, arranged.inputs)
+    except InputError as error:
+        yield unmade(name, error.found)
+        return
+    for model in _models(other):
+        model.train(not model.training)
+    random = [side.name for side in (other.candidate, other.reference) if _is_random(side, other)]
+    if random:
+        yield unmade(name, f"{' and '.join(random)} is random in it")
+        return
+    yield attempt(name, other, arranged.real)
+
+
+def _is_random(side: Subject, comparison: Comparison) -> bool:
+    """Return whether a side gives other outputs for another seed; False where it raises."""
+    outputs = []
+    for seed in (comparison.options.seed, comparison.options.seed + 1):
+        other = comparison.on(comparison.inputs)
+        other.options = replace(comparison.options, seed=seed)
+        with contextlib.suppress(InputError):
+            found: Any = outputs_of(other.observed(side).output)
+            outputs.append(next(iter(found.values()), torch.zeros(1)).detach())
+    return len(outputs) == 2 and not torch.equal(outputs[0], outputs[1])  # noqa: PLR2004  one for each seed

@@ -1,0 +1,54 @@
+"""The kinds of change that are tried, in this order; one file a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from attnscope.explain.change import Change
+from attnscope.explain.kinds import (
+    biases,
+    emptyrows,
+    fills,
+    kvheads,
+    masks,
+    normalisers,
+    scale,
+    sinks,
+    softcap,
+    weights,
+)
+from attnscope.explain.kinds.around import KINDS_AROUND
+from attnscope.explain.kinds.inside import Edits, kind
+from attnscope.explain.kinds.together import together
+from attnscope.explain.scene import Scene
+
+__all__ = ["KINDS"]
+
+_EDITS: tuple[tuple[Edits, str], ...] = (
+    (scale.edits, "scores"),
+    (softcap.edits, "scores"),
+    (emptyrows.empty_rows, "weights"),
+    (fills.after_softmax, "scores"),
+    (masks.another_window, "scores"),
+    (masks.edits, "scores"),
+    (fills.as_bias, "scores"),
+    (fills.fills, "scores"),
+    (biases.edits, "scores"),
+    (sinks.edits, "weights"),
+    (normalisers.axes, "weights"),
+    (normalisers.functions, "weights"),
+    (kvheads.edits, "raw_scores"),
+    (weights.factor, "weights"),
+    (weights.transposed, "weights"),
+    (weights.dropped, "weights"),
+    (masks.another, "scores"),
+    (biases.another, "scores"),
+)
+"""What happens inside the attention: the edits, and the stage at which they begin to show."""
+
+_INSIDE = tuple(kind(edits, acts_at) for edits, acts_at in _EDITS)
+
+_AROUND = KINDS_AROUND
+"""What happens around it: projections, positions, layout, norms, residuals."""
+
+KINDS: tuple[Callable[[Scene], Iterator[Change]], ...] = (*_INSIDE, *_AROUND, together(_EDITS))

@@ -1,0 +1,80 @@
+"""The kinds of change around an attention, in the order they are tried.
+
+Edits of the reference come before the same edits of the candidate: they say what the candidate
+does. Where several kinds are the same arithmetic, the more particular one comes first.
+"""
+
+from __future__ import annotations
+
+from attnscope.explain.kinds.layout import (
+    heads_by_view,
+    heads_merged_otherwise,
+    merged_by_view,
+)
+from attnscope.explain.kinds.norm_sorts import norm_eps, norm_kind, norm_width
+from attnscope.explain.kinds.norms import (
+    norm_missing,
+    norm_moved,
+    norm_turned,
+    unnormed_input,
+)
+from attnscope.explain.kinds.parameters import norm_parameters, projection_bias, weight_transposed
+from attnscope.explain.kinds.positions import position_table, positions_missing, positions_shifted
+from attnscope.explain.kinds.projections import other_stream, projections
+from attnscope.explain.kinds.residuals import (
+    activation,
+    dropout_around,
+    embedding_scale,
+    factor,
+    piece_missing,
+    residual,
+    rewired,
+)
+from attnscope.explain.kinds.rotary import rotary
+from attnscope.explain.kinds.sides import AROUND, BETWEEN, Edits, Kind, on_candidate, on_reference
+
+__all__ = ["KEYS_AROUND", "KINDS_AROUND"]
+
+KEYS_AROUND = frozenset(
+    "activation dropout embedding-scale factor heads-by-view heads-permuted k-for-v merge-by-view "
+    "norm-eps norm-kind norm-missing norm-place norm-weight piece-missing position-table "
+    "positions-missing positions-shifted projection-bias q-k-swapped qk-norm residual-doubled "
+    "residual-missing residual-place residual-sign rotary-axis rotary-base rotary-direction "
+    "rotary-extra rotary-missing rotary-on-v rotary-pairing rotary-scaling rotary-share "
+    "rotary-twice split-order weight-transposed wrong-stream".split()
+)
+"""The keys of all changes that these kinds propose."""
+
+_EDITS: tuple[tuple[Edits, tuple[str, ...]], ...] = (
+    (dropout_around, AROUND),
+    (projection_bias, AROUND),
+    (weight_transposed, AROUND),
+    (positions_shifted, BETWEEN),
+    (positions_missing, BETWEEN),
+    (residual, BETWEEN),
+    (embedding_scale, BETWEEN),
+    (norm_missing, AROUND),
+    (norm_parameters, AROUND),
+    (norm_eps, AROUND),
+    (norm_kind, AROUND),
+    (norm_moved, AROUND),
+    (factor, BETWEEN),
+    (activation, BETWEEN),
+    (rewired, BETWEEN),
+    (piece_missing, BETWEEN),
+)
+
+KINDS_AROUND: tuple[Kind, ...] = (
+    projections,
+    rotary,
+    heads_by_view,
+    merged_by_view,
+    heads_merged_otherwise,
+    position_table,
+    norm_turned,
+    norm_width,
+    unnormed_input,
+    other_stream,
+    *(kind(edits, stages) for edits, stages in _EDITS for kind in (on_reference, on_candidate)),
+)
+"""What happens around an attention: projections, positions, layout, norms, residuals."""

@@ -1,0 +1,188 @@
+"""What stands at hidden keys: a fill too weak or of the wrong sign, a 0/1 mask as a bias."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isclose
+
+import torch
+from torch import Tensor
+
+from attnscope.axes import Scores, Visible
+from attnscope.calls.mask import Mask
+from attnscope.calls.recipe import Recipe
+from attnscope.explain.kinds.course import Course, Step, scored
+from attnscope.explain.kinds.fitting import fitted
+from attnscope.explain.kinds.inside import Edit, Inside
+from attnscope.explain.kinds.maskparts import MaskPart, MaskParts, parts_of
+from attnscope.explain.kinds.naming import number
+
+__all__ = ["after_softmax", "as_bias", "fills"]
+
+_FILLS = (
+    (0.0, " (the scores multiplied by a mask of 0 and 1)"),
+    (-1.0, ""),
+    (-10.0, ""),
+    (-100.0, ""),
+    (-1e3, ""),
+    (-1e4, ""),
+    (-1e5, ""),
+    (1e-9, " (1e-9 for -1e9)"),
+    (1e4, ": of the wrong sign, hidden keys win"),
+    (1e9, ": of the wrong sign, hidden keys win"),
+    (-1e9, ""),
+    (torch.finfo(torch.float32).min, " (the lowest float32)"),
+)
+"""Fills that people write, with what they come from."""
+
+_SAME = 1e-6
+_LOWEST = 1e-30
+
+
+def as_bias(inside: Inside) -> Iterator[Edit]:
+    """Iterate over masks that were added to the scores as numbers of 0 and 1."""
+    scale = inside.recipe.scale
+    factor = scale if isinstance(scale, float) else 1.0
+    parts = parts_of(inside)
+    for part, rest in _choices(parts):
+        for amount, at in ((1.0, "visible"), (-1.0, "hidden"), (1.0, "hidden")):
+            for times, when in ((1.0, ""), (factor, ", before the scale")):
+                if times == 1.0 and when:
+                    continue
+                where = part.seen if at == "visible" else ~part.seen
+                text = (
+                    f"the {part.name} is added to the scores as a bias{when}: "
+                    f"{number(amount * times)} at {at} keys and 0 elsewhere, where the reference "
+                    "has -inf at hidden keys"
+                )
+                yield Edit("mask-as-bias", text, _Adding(rest, where, amount * times))
+
+
+def fills(inside: Inside) -> Iterator[Edit]:
+    """Iterate over finite fills of hidden scores, put in their place or added to them."""
+    parts = parts_of(inside)
+    for part, rest in _choices(parts):
+        for fill, origin in _FILLS:
+            for adds in (False, True):
+                if fill or not adds:
+                    yield _fill(part, rest, fill, origin, adds=adds)
+        for adds in (False, True):
+            read = _read_fill(inside, part, rest, adds=adds)
+            if read is not None:
+                yield _fill(part, rest, read, "", adds=adds)
+
+
+def _fill(part: MaskPart, rest: Visible, fill: float, origin: str, *, adds: bool) -> Edit:
+    how = f"get {number(fill)} added" if adds else f"hold {number(fill)}"
+    text = f"scores that the {part.name} hides {how}{origin}, where the reference has -inf"
+    hidden = ~part.seen
+    change = _Adding(rest, hidden, fill) if adds else _Holding(rest, hidden, fill)
+    return Edit("mask-fill", text, change)
+
+
+def after_softmax(inside: Inside) -> Iterator[Edit]:
+    """Iterate over masks that multiply the weights; the rows then no longer sum to one.
+
+    At the scores such a mask is missing; where it went was read from the candidate's operations.
+    """
+    after = () if inside.hint is None else inside.hint.after
+    if not inside.reaches("weights") and not {"mask", "multiply"} & set(after):
+        return
+    for part, rest in _choices(parts_of(inside)):
+        text = (
+            f"the {part.name} is applied after the softmax, on the weights (rows no longer sum to "
+            "one), where the reference hides the scores before it"
+        )
+        yield Edit("mask-after-softmax", text, _Weighted(rest, part.seen))
+
+
+def _choices(parts: MaskParts) -> Iterator[tuple[MaskPart, Visible]]:
+    """Yield the whole mask with nothing left, then each part with the others."""
+    if not parts.parts:
+        return
+    if len(parts.parts) > 1:
+        yield MaskPart("mask", parts.whole), parts.band(None, None)
+    for part in parts.parts:
+        yield part, parts.without([part])
+
+
+def _masked_by(recipe: Recipe, rest: Visible) -> Recipe:
+    return replace(recipe, mask=Mask(tensor=rest, kinds=frozenset({"custom"})))
+
+
+class _Adding:
+    """Adds a number to some scores, and masks the rest."""
+
+    def __init__(self, rest: Visible, where: Visible, amount: float | Tensor) -> None:
+        self._rest, self._where, self._amount = rest, where, amount
+
+    def __call__(self, course: Course) -> Course:
+        before = course.scoring or scored
+
+        def step(raw: Scores, recipe: Recipe) -> Scores:
+            return before(raw, _masked_by(recipe, self._rest)) + self._amount * self._where
+
+        return replace(course, scoring=step)
+
+
+class _Holding:
+    """Puts a number in the place of some scores, and masks the rest."""
+
+    def __init__(self, rest: Visible, hidden: Visible, fill: float | Tensor) -> None:
+        self._rest, self._hidden, self._fill = rest, hidden, fill
+
+    def __call__(self, course: Course) -> Course:
+        before: Step = course.scoring or scored
+        fill = self._fill
+
+        def step(raw: Scores, recipe: Recipe) -> Scores:
+            scores = before(raw, _masked_by(recipe, self._rest))
+            value = fill if isinstance(fill, Tensor) else scores.new_tensor(fill)
+            return torch.where(self._hidden & ~scores.isneginf(), value, scores)
+
+        return replace(course, scoring=step)
+
+
+def _read_fill(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> float | None:
+    """Return the number at hidden keys: as it stands in the scores, else the one that fits."""
+    sizes = inside.sizes
+    if inside.scene.stage == "scores":
+        hidden = (~part.seen & rest).expand(sizes.batch, sizes.heads, sizes.queries, sizes.keys)
+        held = inside.scene.actual[hidden]
+        if adds:
+            plain = replace(inside.course, recipe=_masked_by(inside.recipe, rest))
+            held = held - plain.stage("scores")[hidden]
+        found = held[:1] if _constant(held) else None
+    else:
+
+        def make(fill: Tensor) -> Course:
+            change = _Adding if adds else _Holding
+            return change(rest, ~part.seen, fill)(inside.course)
+
+        found = fitted(inside, make, (-20.0, -5.0, -1.0, 1.0, 5.0))
+    if found is None or any(isclose(float(found), fill, rel_tol=_SAME) for fill, _ in _FILLS):
+        return None
+    return float(found)
+
+
+def _constant(values: Tensor) -> bool:
+    if not values.numel() or not bool(values.isfinite().all()):
+        return False
+    spread = float(values.max() - values.min())
+    return spread <= _SAME * max(float(values.abs().max()), _LOWEST)
+
+
+class _Weighted:
+    """Masks weights instead of scores."""
+
+    def __init__(self, rest: Visible, seen: Visible) -> None:
+        self._rest, self._seen = rest, seen
+
+    def __call__(self, course: Course) -> Course:
+        before = course.after
+
+        def after(weights: Tensor) -> Tensor:
+            return (weights if before is None else before(weights)) * self._seen
+
+        return replace(course, recipe=_masked_by(course.recipe, self._rest), after=after)

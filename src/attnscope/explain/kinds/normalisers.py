@@ -1,0 +1,147 @@
+"""What makes weights of scores: a softmax over another axis, or another function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import log, sqrt
+
+import torch
+from torch import Tensor
+
+from attnscope.axes import Scores
+from attnscope.calls.normalisers import AXES, NORMALISERS
+from attnscope.calls.recipe import Recipe
+from attnscope.explain.kinds.course import Course, Weighing
+from attnscope.explain.kinds.inside import Edit, Inside
+from attnscope.explain.kinds.naming import number
+
+__all__ = ["axes", "functions"]
+
+_LOW = torch.finfo(torch.float32).min
+
+
+def axes(inside: Inside) -> Iterator[Edit]:
+    """Iterate over other axes for the normaliser to run over, alone and two together."""
+    recipe = inside.recipe
+    own = recipe.normaliser_axis
+    if not inside.reaches("weights") or own not in AXES or recipe.normaliser in _BY_KEY:
+        return
+    read = None if inside.hint is None else inside.hint.normaliser_axis
+    if read == own:
+        return
+    tried: list[tuple[str, ...]] = [(axis,) for axis in ("queries", "keys", "heads", "batch")]
+    tried += [("queries", "keys"), ("heads", "keys"), ("heads", "queries"), ("batch", "keys")]
+    sizes = dict(zip(("batch", "heads", "queries", "keys"), _lengths(inside), strict=True))
+    for names in tried:
+        if names == (own,):
+            continue
+        said = " and ".join(f"the {name} ({sizes[name]})" for name in names)
+        text = (
+            f"the {recipe.normaliser} runs over {said}, where that of the reference runs over the "
+            f"{own} ({sizes[own]})"
+        )
+        for fill, how in ((None, ""), (_LOW, f"; hidden scores are {_LOW:.3g}, not -inf")):
+            if fill is not None and not recipe.mask.hides:
+                continue
+            yield Edit("softmax-axis", text + how, _Axis(names, fill))
+
+
+def functions(inside: Inside) -> Iterator[Edit]:
+    """Iterate over other functions of the scores, and other factors behind them."""
+    recipe = inside.recipe
+    if not inside.reaches("weights"):
+        return
+    keys = inside.sizes.keys
+    had = f"where the reference has {_named(recipe.normaliser, recipe.normaliser_factor)}"
+    tried: list[tuple[str, float]] = [(name, 1.0) for name in NORMALISERS]
+    tried += [(name, factor) for name in _BY_KEY for factor in (1 / keys, 1 / sqrt(keys))]
+    if inside.hint is not None and inside.hint.normaliser in NORMALISERS:
+        tried.append((inside.hint.normaliser, inside.hint.normaliser_factor))
+    for name, factor in dict.fromkeys(tried):
+        if (name, factor) != (recipe.normaliser, recipe.normaliser_factor):
+            text = f"the weights are {_named(name, factor)} of the scores, {had}"
+            yield Edit("normaliser", text, _Function(name, factor))
+    for how, step in (
+        ("a softmax of a softmax", _twice),
+        (f"a sigmoid of scores - log {keys} (the number of keys)", _shifted_sigmoid),
+        ("a softmax with powers of 2 instead of e", _powers_of_two),
+        ("the logarithm of a softmax", _log_softmax),
+        ("a division of the scores by their sum, without exp,", _divided),
+        ("a division by the root of the sum of squares (L2)", _by_length),
+    ):
+        text = f"the weights are {how} of the scores, {had}"
+        yield Edit("normaliser", text, Weighing(step))
+
+
+_BY_KEY = ("sigmoid", "relu", "relu-squared", "exp", "tanh", "identity")
+"""Functions of each score for itself, for which no axis exists and a factor is usual."""
+
+
+def _lengths(inside: Inside) -> tuple[int, int, int, int]:
+    sizes = inside.sizes
+    return sizes.batch, sizes.heads, sizes.queries, sizes.keys
+
+
+def _named(name: str, factor: float) -> str:
+    if name == "softmax-off-by-one":
+        name = "softmax-off-by-one (a sink of logit 0)"
+    return name if factor == 1.0 else f"{number(factor)} · {name}"
+
+
+class _Axis:
+    """Lets the normaliser run over other axes, which are put side by side for it."""
+
+    def __init__(self, names: tuple[str, ...], fill: float | None) -> None:
+        self._axes, self._fill = [AXES[name] for name in names], fill
+
+    def __call__(self, course: Course) -> Course:
+        def step(scores: Scores, recipe: Recipe) -> Tensor:
+            if self._fill is not None:
+                scores = scores.masked_fill(scores.isneginf(), self._fill)
+            moved = scores.movedim(self._axes, list(range(-len(self._axes), 0)))
+            flat = moved.flatten(-len(self._axes))
+            weights = NORMALISERS[recipe.normaliser](flat, -1).view(moved.shape)
+            return weights.movedim(list(range(-len(self._axes), 0)), self._axes)
+
+        return replace(course, weighing=step)
+
+
+class _Function:
+    """Puts another normaliser into a course."""
+
+    def __init__(self, name: str, factor: float) -> None:
+        self._name, self._factor = name, factor
+
+    def __call__(self, course: Course) -> Course:
+        changed = replace(course.recipe, normaliser=self._name, normaliser_factor=self._factor)
+        return replace(course, recipe=changed)
+
+
+def _twice(scores: Scores, recipe: Recipe) -> Tensor:
+    return recipe.normalise(recipe.normalise(scores))
+
+
+def _shifted_sigmoid(scores: Scores, recipe: Recipe) -> Tensor:
+    del recipe
+    return (scores - log(scores.shape[-1])).sigmoid()
+
+
+def _powers_of_two(scores: Scores, recipe: Recipe) -> Tensor:
+    return recipe.normalise(scores * log(2))
+
+
+def _log_softmax(scores: Scores, recipe: Recipe) -> Tensor:
+    return recipe.normalise(scores).log()
+
+
+def _divided(scores: Scores, recipe: Recipe) -> Tensor:
+    del recipe
+    seen = scores.masked_fill(scores.isneginf(), 0.0)
+    return seen / seen.sum(-1, keepdim=True)
+
+
+def _by_length(scores: Scores, recipe: Recipe) -> Tensor:
+    del recipe
+    seen = scores.masked_fill(scores.isneginf(), 0.0)
+    return seen / seen.square().sum(-1, keepdim=True).sqrt()

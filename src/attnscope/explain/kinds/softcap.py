@@ -1,0 +1,117 @@
+"""The soft cap of the scores: missing, another one, or applied at another place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isclose
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.recipe import Recipe
+from attnscope.explain.kinds.course import Course, Scoring, Step, capped, masked, scaled
+from attnscope.explain.kinds.fitting import fitted
+from attnscope.explain.kinds.inside import Edit, Inside
+from attnscope.explain.kinds.naming import number
+
+__all__ = ["edits"]
+
+_USUAL = (50.0, 30.0, 20.0, 15.0, 10.0, 5.0, 100.0)
+"""Caps in use: Gemma 2 has 50 on scores and 30 on logits, Grok 30, others between."""
+
+_SAME = 1e-6
+_TO_MASK = "after the mask: a hidden key has the score -{0}, not -inf"
+
+
+def edits(inside: Inside) -> Iterator[Edit]:
+    """Iterate over other soft caps, and over other places of the reference's own."""
+    own = inside.recipe.softcap
+    if inside.hint is not None:
+        other = inside.hint.softcap
+        if own is None or other is None or not isclose(own, other, rel_tol=_SAME):
+            if own != other:
+                yield _edit(own, other)
+            return
+    elif own is not None:
+        yield _edit(own, None)
+        yield from _places(own)
+        tried = [cap for cap in (*_USUAL, own / 2, own * 2) if cap != own]
+        for cap in dict.fromkeys(tried):
+            yield _edit(own, cap)
+        yield from _fit(inside, own, tried)
+    else:
+        for cap in _USUAL:
+            yield _edit(None, cap)
+        yield from _fit(inside, None, list(_USUAL))
+
+
+def _edit(own: float | None, other: float | None) -> Edit:
+    ours = "no soft cap" if other is None else f"a soft cap of {number(other)}"
+    theirs = "none" if own is None else f"{number(own)} · tanh(scores / {number(own)})"
+    text = f"{ours} where the reference has {theirs}"
+    return Edit("softcap", text, lambda course: _with_cap(course, other))
+
+
+def _with_cap(course: Course, cap: float | None) -> Course:
+    return replace(course, recipe=replace(course.recipe, softcap=cap))
+
+
+def _places(cap: float) -> Iterator[Edit]:
+    """Iterate over the places and forms in which a cap is written by mistake."""
+
+    def after_bias(raw: Tensor, recipe: Recipe) -> Tensor:
+        return masked(capped(_biased(scaled(raw, recipe), recipe), cap), recipe)
+
+    def after_mask(raw: Tensor, recipe: Recipe) -> Tensor:
+        return capped(masked(_biased(scaled(raw, recipe), recipe), recipe), cap)
+
+    def between(raw: Tensor, recipe: Recipe) -> Tensor:
+        return _biased(capped(masked(scaled(raw, recipe), recipe), cap), recipe)
+
+    def before_scale(raw: Tensor, recipe: Recipe) -> Tensor:
+        return masked(_biased(scaled(capped(raw, cap), recipe), recipe), recipe)
+
+    def not_back(raw: Tensor, recipe: Recipe) -> Tensor:
+        return masked(_biased(torch.tanh(scaled(raw, recipe) / cap), recipe), recipe)
+
+    def clipped(raw: Tensor, recipe: Recipe) -> Tensor:
+        return masked(_biased(scaled(raw, recipe).clamp(-cap, cap), recipe), recipe)
+
+    said = number(cap)
+    places: tuple[tuple[str, Step], ...] = (
+        (_TO_MASK.format(said), after_mask),
+        (_TO_MASK.format(said) + ", and before the bias", between),
+        ("after the bias is added", after_bias),
+        ("to q·k before it is scaled", before_scale),
+        ("as tanh(scores / cap), without the factor in front", not_back),
+        (f"as a clamp between -{said} and {said}", clipped),
+    )
+    for where, step in places:
+        text = (
+            f"the soft cap {said} is applied {where}, where the reference has "
+            f"{said} · tanh(scale · q·k / {said}) before bias and mask"
+        )
+        yield Edit("softcap", text, Scoring(step))
+
+
+def _biased(scores: Tensor, recipe: Recipe) -> Tensor:
+    return scores if recipe.bias is None else scores + recipe.bias.to(scores)
+
+
+def _fit(inside: Inside, own: float | None, tried: list[float]) -> Iterator[Edit]:
+    """Fit a cap where none of the usual ones is it."""
+
+    def make(cap: Tensor) -> Course:
+        def step(raw: Tensor, recipe: Recipe) -> Tensor:
+            scores = scaled(raw, recipe)
+            return masked(_biased(cap * torch.tanh(scores / cap), recipe), recipe)
+
+        return replace(inside.course, scoring=step)
+
+    found = fitted(inside, make, (0.5, 2.0, 8.0, 32.0, 128.0))
+    if found is None:
+        return
+    cap = float(found)
+    if cap > 0 and not any(isclose(cap, other, rel_tol=_SAME) for other in tried):
+        yield _edit(own, cap)

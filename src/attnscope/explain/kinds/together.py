@@ -1,0 +1,62 @@
+"""Two faults at once: pairs of changes that make the stage agree only together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+
+from attnscope.explain.change import Change
+from attnscope.explain.kinds.inside import Edit, Edits, Inside
+from attnscope.explain.scene import Scene
+
+__all__ = ["together"]
+
+_LEADS = 6
+"""Edits that are tried as the larger of two faults: those that leave least."""
+
+
+def together(kinds: Sequence[tuple[Edits, str]]) -> Callable[[Scene], Iterator[Change]]:
+    """Return the kind of change that applies two edits of different kinds.
+
+    The edit that by itself comes nearest to the candidate is taken as one of them, then the next
+    nearest. The key is that of the larger fault, which is the one that alone leaves less.
+    """
+
+    def changes(scene: Scene) -> Iterator[Change]:
+        whole = Inside.of(scene)
+        if whole is None or not whole.reaches("scores"):
+            return
+        inside = Inside(whole.scene, whole.course, whole.hint, fits=False)
+        ranked = _ranked(inside, kinds)
+        left = inside.affordable
+        done: set[frozenset[int]] = set()
+        for _, lead, one in ranked[:_LEADS]:
+            for _, other, two in ranked:
+                pair = frozenset((id(one), id(two)))
+                if lead == other or pair in done or left <= 0:
+                    continue
+                done.add(pair)
+                left -= 1
+                for change in inside.changes([_both(one, two)]):
+                    yield change
+                    if scene.agrees(change.make()):
+                        return
+
+    return changes
+
+
+def _ranked(inside: Inside, kinds: Sequence[tuple[Edits, str]]) -> list[tuple[float, int, Edit]]:
+    """Return the edits of all kinds with their kind, those first that leave least."""
+    ranked = []
+    for index, (edits, acts_at) in enumerate(kinds):
+        if not inside.reaches(acts_at):
+            continue
+        for edit in islice(edits(inside), inside.affordable // 8):
+            left = inside.misfit(edit.apply(inside.course))
+            ranked.append((left, index, edit))
+    return sorted(ranked, key=lambda entry: entry[0])
+
+
+def _both(one: Edit, two: Edit) -> Edit:
+    text = f"two faults: {one.text}; and {two.text}"
+    return Edit(one.key, text, lambda course: two.apply(one.apply(course)))
