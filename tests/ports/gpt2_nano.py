@@ -278,7 +278,7 @@ def sound(name: str, make: Callable[[], Pair]) -> Port:
 
 IN = ("input", *QKV)
 PORTS = (
-    fault("values-first", pair(ValuesFirst), "split-order", QKV, "order"),
+    fault("values-first", pair(ValuesFirst), "split-order", QKV, "split as", "order"),
     fault("scaled-twice", pair(ScaledTwice), "scale", (*Q, *SCORES), "1/head_dim"),
     fault("not-scaled", pair(NotScaled), "scale", SCORES, "head_dim"),
     fault("sign-lost", pair(SignLost), "mask-fill", ("scores",), "1e-09", "1e-9"),
@@ -289,7 +289,14 @@ PORTS = (
     fault("viewed-into-heads", pair(ViewedIntoHeads), "heads-by-view", QKV, "view"),
     fault("viewed-together", pair(ViewedTogether), "merge-by-view", ("context", "output"), "view"),
     fault("mixes-keys", pair(MixesKeys), "k-for-v", ("v", "context"), "as k"),
-    fault("scores-turned", pair(ScoresTurned), "q-k-swapped", (*QKV, "scores"), "swap", "as k"),
+    fault(
+        "scores-turned",
+        pair(ScoresTurned),
+        "q-k-swapped",
+        (*QKV, "scores"),
+        "swap",
+        also=("split-order",),  # the same arithmetic where the projection is fused
+    ),
     fault("masked-late", pair(MaskedLate), "mask-after-softmax", WEIGHTS, "after"),
     fault("post-norm", pair(block=PostNorm), "norm-place", IN, "norm"),
     fault(

@@ -218,7 +218,7 @@ PORTS = (
         "other-base", pair(OtherBase), "rotary-base", QKV, "1000000", "1,000,000", "1e6", "1e+06"
     ),
     fault("shifted", pair(Shifted), "positions-shifted", ("k", *Q), "by +2", "by 2"),
-    fault("values-before-keys", pair(ValuesBeforeKeys), "split-order", QKV, "order"),
+    fault("values-before-keys", pair(ValuesBeforeKeys), "split-order", QKV, "split as", "order"),
     fault("half-precision", pair(HalfPrecision), "rounding", ("scores", "weights"), "bfloat16"),
     fault("width-of-keys", pair(WidthOfKeys), "scale", SCORES, "kv"),
 )

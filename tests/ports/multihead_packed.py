@@ -223,7 +223,7 @@ S = ("scores",)
 PORTS = (
     fault("mask-kept", pair(KeepsWhatItShouldDrop), "mask-inverted", S, "inverted"),
     fault("sees-all", pair(SeesAll), "mask-missing", S, "padding"),
-    fault("value-first", pair(ValueFirst), "split-order", QKV, "order"),
+    fault("value-first", pair(ValueFirst), "split-order", QKV, "split as", "order"),
     fault("transposed", pair(Transposed), "weight-transposed", QKV, "transpose"),
     fault("folded-by-view", pair(Batched), "heads-by-view", QKV, "view"),
     fault("not-put-back", pair(NotPutBack), "merge-by-view", ("context", "output"), "view"),

@@ -75,12 +75,14 @@ class Evidence(Protocol):
         """Return one of `NAMES` in the canonical layout, derived where it is not kept."""
 
     def spot(self, name: str) -> Spot | None:
-        """Return where "q", "k", "v" or "context" lies in the model's run; None: not known."""
+        """Return where one of `NAMES` lies in the model's run; None: not known."""
         del name
         return None
 
     def rerun(self, name: str, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Return what the call would make of other q, k and v, in float64, the same weights dropped.
+        """Return what the call would make of other q, k and v, in float64.
+
+        What it dropped at random it drops again.
 
         name: "raw_scores" (q·k), "scores", "weights" (as they met v) or "context".
 

@@ -130,9 +130,7 @@ class Program:
                     tensor = tensor.detach().requires_grad_()
                 values[index] = tensor.clone() if index in changed else tensor
 
-    def needed(
-        self, wanted: tuple[int, ...], given: Mapping[int, Tensor]
-    ) -> tuple[Operation, ...]:
+    def needed(self, wanted: tuple[int, ...], given: Mapping[int, Tensor]) -> tuple[Operation, ...]:
         """Return the operations that `wanted` depends on, in order, not going behind `given`."""
         needed = set(wanted) - set(given)
         chosen = []

@@ -28,6 +28,10 @@ from attnscope.capture.reading.trails import scale_of
 from attnscope.errors import ReplayError
 
 
+_ADDING = frozenset("baddbmm addbmm addmm addmv".split())
+"""Products that add something of their own: q·k itself is nowhere."""
+
+
 @dataclass(slots=True, eq=False)
 class Product:
     """One product of the weights with values: its node, v, the real output, its gradient."""
@@ -270,7 +274,7 @@ class RecordedEvidence(Evidence):
             if spot is None:
                 raise _unnamed(one, self.products[0].value.held.shape)
             given[self.chain.program.position_of(spot.held)] = spot.write(tensor.double())
-        if name == "raw_scores" and self.recipe.expansion not in {"unknown", "index"}:
+        if name == "raw_scores" and self.start.name in _ADDING:
             met = list(self.recipe.kv_head_of(q.shape[1], k.shape[1]))
             return q.double() @ k.double()[:, met].mT
         output, arrangement = self._place_of(name)

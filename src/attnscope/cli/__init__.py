@@ -21,7 +21,7 @@ from attnscope import __version__
 from attnscope.cli.command import Command
 from attnscope.errors import AttnscopeError
 
-COMMANDS = {"trace": "attnscope.cli.trace"}
+COMMANDS = {"trace": "attnscope.cli.trace", "verify": "attnscope.cli.verify"}
 
 _OK, _UNUSABLE, _INTERRUPTED = 0, 2, 130
 

@@ -45,7 +45,11 @@ class Options:
 
 
 class Comparison:
-    """Compares two subjects on one set of inputs."""
+    """Compares two subjects on one set of inputs.
+
+    tolerance: follows from the types of the first outputs that were compared, and stays for other
+    inputs.
+    """
 
     def __init__(
         self,
@@ -57,10 +61,13 @@ class Comparison:
     ) -> None:
         self.candidate, self.reference = candidate, reference
         self.inputs, self.options, self.pairs = inputs, options, pairs
+        self.tolerance: Tolerance | None = None
 
     def on(self, inputs: Inputs) -> Comparison:
         """Return the same comparison on other inputs."""
-        return Comparison(self.candidate, self.reference, inputs, self.options, self.pairs)
+        other = Comparison(self.candidate, self.reference, inputs, self.options, self.pairs)
+        other.tolerance = self.tolerance
+        return other
 
     def run(self) -> Verification:
         """Run both sides and compare."""
@@ -87,7 +94,9 @@ class Comparison:
                 f"they return {_kind(ours)} and {_kind(theirs)}, of which no float tensors match",
                 "let both return a tensor, or the same structure of tensors",
             )
-        tolerance = Tolerance.of(_types(outputs), self.options.factor)
+        if self.tolerance is None:
+            self.tolerance = Tolerance.of(_types(outputs), self.options.factor)
+        tolerance = self.tolerance
         relevance = Relevance(_named(self.inputs), self.options.expect.get("padding"))
         alignment = self._aligned(ours, theirs, tolerance, outputs)
         relevance.see(_scores(alignment))
@@ -143,8 +152,7 @@ class Comparison:
         explanation = None
         if scene is not None:
             explanation = explain_weights(scene, self.pairs) or explain(scene)
-        source = step.call.source if step.call is not None else None
-        return first_of(StageResult.of(step), source, explanation)
+        return first_of(StageResult.of(step), step.source, explanation)
 
     def _backward(
         self, walk: Walk, outputs: Sequence[OutputPair], alignment: Alignment

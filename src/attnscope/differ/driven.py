@@ -9,14 +9,15 @@ import torch
 from torch import Tensor
 
 from attnscope.differ.aligning import Alignment, Pair
-from attnscope.differ.derived import Derived, derive
+from attnscope.differ.derived import derive
 from attnscope.differ.forward import Step, Walk
 from attnscope.differ.judging import Tolerance
-from attnscope.differ.located import Located
+from attnscope.differ.located import Located, Seen
 from attnscope.differ.outputs import outputs_of
 from attnscope.differ.relevance import Relevance
 from attnscope.differ.result import FirstDifference, Verification
 from attnscope.differ.side import Side, observe
+from attnscope.differ.stages import PROJECTED
 from attnscope.differ.subject import Subject
 from attnscope.errors import InputError
 
@@ -51,8 +52,8 @@ def compare_driven(comparison: Comparison) -> Verification:
     named = dict(comparison.inputs) if isinstance(comparison.inputs, Mapping) else {}
     relevance = Relevance(named, comparison.options.expect.get("padding"))
     for number, located in enumerate(side.located):
-        other = _run(function, located, comparison)
-        there = _located(other, function, located)
+        other = _run(function, side, located, comparison)
+        there = _located(other, function, side, located)
         sides = (side, other) if plain_is_reference else (other, side)
         both = (located, there) if plain_is_reference else (there, located)
         pair = Pair(number, both[0], both[1])
@@ -71,9 +72,16 @@ def _q_values(side: Side) -> list[int]:
     return [value for each in side.located for value, _ in each.spots.get("q", [])]
 
 
-def _run(function: Subject, located: Located, comparison: Comparison) -> Side:
+def _stage(side: Side, located: Located, name: str) -> Tensor:
+    """Return q, k or v, in float64 where the model can be run so."""
+    if side.is_faithful and name in located.spots:
+        return located.read(name, side.own_values)
+    return located.value(name)
+
+
+def _run(function: Subject, side: Side, located: Located, comparison: Comparison) -> Side:
     """Call the function with q, k and v of a call, kv heads expanded where it needs that."""
-    q, k, v = located.value("q"), located.value("k"), located.value("v")
+    q, k, v = (_stage(side, located, name) for name in PROJECTED)
     wanted = _arguments(function, comparison.options.expect)
     try:
         return observe(function, (q, k, v), wanted, comparison.options.seed)
@@ -98,7 +106,7 @@ def _arguments(function: Subject, expect: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _located(side: Side, function: Subject, located: Located) -> Located | Derived:
+def _located(side: Side, function: Subject, model: Side, located: Located) -> Seen:
     """Return the function's own call, or what is known of it without one."""
     if len(side.located) == 1 and side.located[0].shape == located.shape:
         return side.located[0]
@@ -106,7 +114,8 @@ def _located(side: Side, function: Subject, located: Located) -> Located | Deriv
     if outputs:
         output = next(iter(outputs.values()))
         with torch.no_grad():
-            known = derive(located.value("q"), located.value("k"), located.value("v"), output, {})
+            q, k, v = (_stage(model, located, name) for name in PROJECTED)
+            known = derive(q, k, v, output, {})
         if known is not None:
             return known
     raise InputError(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.calls.source import Source
 from attnscope.differ.aligning import Pair
 from attnscope.differ.judging import Gap, Tolerance, compare
 from attnscope.differ.layouts import Layout, layouts
@@ -44,6 +45,7 @@ class Step:
     call: Call | None = None
     part: str = ""
     cancelled: bool = False
+    source: Source | None = None
 
     @property
     def equal(self) -> bool:
@@ -153,11 +155,24 @@ class _AttentionWalk:
         cancelled = cancelled and not (total.equal and gap.equal)
         self.scenery.own[key] = known
         call = self.ours.calls[0] if self.ours.calls else None
-        step = Step(stage, self.pair.number, total, gap, call, part, cancelled)
+        source = self._source(stage, part)
+        step = Step(stage, self.pair.number, total, gap, call, part, cancelled, source)
         scene = None
         if step.at_fault and walk.first is None and known.shape == expected.shape:
             scene = self.scenery.scene(key, walk.limit(stage, _plain(stage, expected)))
         return walk.note(step, scene)
+
+    def _source(self, stage: str, part: str) -> Source | None:
+        """Return the candidate's line that made a stage: for those inside, where they met v."""
+        ours, value = self.ours, None
+        if stage == "input":
+            value = ours.received.get(part or "q")
+        elif stage in PROJECTED and stage in ours.spots:
+            value = ours.spots[stage][0][0]
+        elif stage == "output":
+            value = ours.output
+        made = self.walk.candidate.source_of(value)
+        return made or (ours.calls[0].source if ours.calls else None)
 
     # -- the stages ------------------------------------------------------------------------------
 
@@ -219,8 +234,8 @@ class _AttentionWalk:
             mine = own[name]
             tensor = self._like(name, mine) if mine is not None else None
             yield self._step(name, tensor, cancelled=cancelled and not agree[name])
-        if not cancels:
-            self._use(own, keep=("q", "k") if product else ())
+        kept = tuple(n for n in PROJECTED if cancels and not agree[n])
+        self._use(own, keep=("q", "k") if product else kept)
 
     def _own_projected(self, name: str) -> Tensor | None:
         spots = self.ours.spots.get(name)
@@ -263,7 +278,7 @@ class _AttentionWalk:
 
     def _inside(self, *, cancels: bool) -> Iterator[Step]:
         stages = [s for s in INSIDE if s in self.expected and s in self.total]
-        made = {} if cancels else {stage: self._own_inside(stage) for stage in stages}
+        made = {stage: self._own_inside(stage) for stage in stages}
         agree = {
             stage: value is None
             or self.walk.judge(
@@ -329,7 +344,8 @@ def model_steps(walk: Walk, pairs: Sequence[OutputPair]) -> Iterator[Step]:
         value = walk.candidate.tape.value_of(ours)
         own = walk.own([value]) if value is not None else None
         gap = walk.judge("model", own[value], expected) if own and value is not None else total
-        step = Step("model", None, total, gap, part=pair.part)
+        source = walk.candidate.source_of(value)
+        step = Step("model", None, total, gap, part=pair.part, source=source)
         scene = None
         if step.at_fault and walk.first is None and ours.shape == theirs.shape:
             scene = _model_scene(walk, (ours, theirs), own, expected)

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.differ.decoding import decoding_cases, fresh
+from attnscope.differ.judging import Tolerance
 from attnscope.differ.made import plain_cases
 from attnscope.differ.outputs import outputs_of
 from attnscope.differ.result import Case
@@ -63,7 +64,7 @@ def trials(comparison: Comparison, *, declared: bool) -> Iterator[Trial]:
     else:
         yield from _batches(forward, arranged)
         yield from _lengths(forward, arranged, declared=declared)
-        yield from _paddings(forward, arranged)
+        yield from _paddings(forward, arranged, declared=declared)
     yield from _types(forward, arranged)
     yield from _other_mode(forward, arranged)
     if not arranged.refusal:
@@ -71,11 +72,9 @@ def trials(comparison: Comparison, *, declared: bool) -> Iterator[Trial]:
 
 
 def _forward_alone(comparison: Comparison) -> Comparison:
-    from attnscope.differ.comparison import Comparison as Same
-
-    options = replace(comparison.options, gradients=False)
-    sides = comparison.candidate, comparison.reference
-    return Same(*sides, comparison.inputs, options, comparison.pairs)
+    other = comparison.on(comparison.inputs)
+    other.options = replace(comparison.options, gradients=False)
+    return other
 
 
 def _by_name(comparison: Comparison) -> Inputs:
@@ -137,36 +136,40 @@ def _lengths(comparison: Comparison, arranged: Arrangement, *, declared: bool) -
 
 
 def _longer(comparison: Comparison, length: int, *, declared: bool) -> int:
-    """Return a length beyond the given one that is worth a case; 0: none."""
-    if not length:
+    """Return a length beyond the given one that is worth a case; 0: none.
+
+    Inputs that somebody gave are a statement about lengths; a window that was declared asks for
+    one that shows it.
+    """
+    expect = comparison.options.expect
+    config = getattr(comparison.reference.model, "config", None)
+    if not length or (declared and "window" not in expect):
         return 0
     wanted = 0 if declared else 2 * length + 1
-    window = _window(comparison)
-    if window is not None and length <= window + 1 and window + 3 <= _MOST_TOKENS:
-        wanted = max(wanted, window + 3)
-    return wanted
-
-
-def _window(comparison: Comparison) -> int | None:
-    """Return the widest window that is declared, or that the reference's config names."""
-    said = comparison.options.expect.get("window")
-    config = getattr(comparison.reference.model, "config", None)
-    if said is None:
-        said = getattr(config, "sliding_window", None)
+    said = expect.get("window") or getattr(config, "sliding_window", None)
     sizes = said if isinstance(said, list | tuple) else [said]
-    return max((size for size in sizes if isinstance(size, int)), default=None)
+    window = max((size for size in sizes if isinstance(size, int)), default=0)
+    if window and window + 3 <= _MOST_TOKENS:
+        wanted = max(wanted, window + 3)
+    names = ("max_position_embeddings", "n_positions", "max_seq_len")
+    known = [found for name in names if isinstance(found := getattr(config, name, None), int)]
+    wanted = min([wanted, *known])
+    return wanted if wanted > length else 0
 
 
 # -- padding -------------------------------------------------------------------------------------
 
 
-def _paddings(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
+def _paddings(comparison: Comparison, arranged: Arrangement, *, declared: bool) -> Iterator[Trial]:
     padding = _padding(comparison, arranged)
-    if padding is None or arranged.length < 2 or not arranged.batch_axes:  # noqa: PLR2004  a token must stay
+    if padding is None or arranged.length < 2 or not arranged.batch_axes:
         return
     name = str(arranged.names.get(padding.key, padding.key))
     deaf = [s.name for s in (comparison.candidate, comparison.reference) if not _takes(s, name)]
+    shown = arranged.padding_sides
     for side in ("right", "left"):
+        if declared and shown and side not in shown:
+            continue
         if deaf:
             yield unmade(f"padding {side}", f"{' and '.join(deaf)} takes no {name}")
             continue
@@ -229,7 +232,7 @@ def _feels(side: Subject, comparison: Comparison, inputs: Inputs, real: Tensor) 
     for given in (alone.inputs, shorter):
         output = _wide(_on(comparison, given).observed(side))
         outputs.append(output)
-    if outputs[0].dim() < 2 or outputs[0].shape[1] != alone.length:  # noqa: PLR2004  (batch, length)
+    if outputs[0].dim() < 2 or outputs[0].shape[1] != alone.length:
         return True
     gap = (outputs[0][:, start:] - outputs[1]).abs().max()
     return bool(gap > 1e-4 * outputs[1].abs().max())
@@ -265,8 +268,8 @@ def _copied(comparison: Comparison, inputs: Inputs) -> Comparison:
             run = copy.deepcopy(side.run) if side.model is not None else side.run
         except (RuntimeError, TypeError) as error:
             raise InputError(doing, f"it raised {error}", "build them anew") from error
-        sides.append(fresh(Subject(side.name, run, side.inputs)))
-    return Same(sides[0], sides[1], inputs, comparison.options)
+        sides.append(Subject(side.name, run, side.inputs))
+    return _on(Same(sides[0], sides[1], inputs, comparison.options), inputs)
 
 
 def _types(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
@@ -287,7 +290,31 @@ def _types(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
             for parameter in model.parameters():
                 if parameter.is_floating_point():
                     parameter.data = parameter.data.to(dtype)
-        yield attempt(name, other, arranged.real)
+        other.options = replace(other.options, factor=_as_float32(dtype, other.options.factor))
+        trial = attempt(name, other, arranged.real)
+        if trial.case.equal is False and _parts_by_rounding(comparison, arranged, dtype):
+            why = f"parameters rounded to {name} no longer say the same on both sides"
+            trial = unmade(name, why)
+        yield trial
+
+
+def _parts_by_rounding(comparison: Comparison, arranged: Arrangement, dtype: torch.dtype) -> bool:
+    """Return whether the rounding of the parameters alone makes the sides differ.
+
+    It does where one side holds them scaled, turned or folded into others.
+    """
+    other = _copied(comparison, arranged.inputs)
+    for model in _models(other):
+        for parameter in model.parameters():
+            if parameter.is_floating_point():
+                parameter.data = parameter.data.to(dtype).to(parameter.dtype)
+    return attempt("rounded", other, arranged.real).case.equal is False
+
+
+def _as_float32(dtype: torch.dtype, factor: float) -> float:
+    """Return the factor with which limits are those of float32: tables stay in their own type."""
+    own, usual = (Tolerance.of({each}).roundoff for each in (dtype, torch.float32))
+    return factor * usual / own
 
 
 def _other_mode(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
@@ -305,7 +332,7 @@ def _other_mode(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial
         model.train(not model.training)
     random = [side.name for side in (other.candidate, other.reference) if _is_random(side, other)]
     if random:
-        yield unmade(name, f"{' and '.join(random)} is random in it")
+        yield unmade(name, f"random in it: {', '.join(dict.fromkeys(random))}")
         return
     yield attempt(name, other, arranged.real)
 
@@ -317,6 +344,6 @@ def _is_random(side: Subject, comparison: Comparison) -> bool:
         other = comparison.on(comparison.inputs)
         other.options = replace(comparison.options, seed=seed)
         with contextlib.suppress(InputError):
-            found: Any = outputs_of(other.observed(side).output)
+            found: Any = outputs_of(_on(other, other.inputs).observed(side).output)
             outputs.append(next(iter(found.values()), torch.zeros(1)).detach())
-    return len(outputs) == 2 and not torch.equal(outputs[0], outputs[1])  # noqa: PLR2004  one for each seed
+    return len(outputs) == 2 and not torch.equal(outputs[0], outputs[1])

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.exact import widened
+from attnscope.calls.held import version
+from attnscope.calls.source import Source
 from attnscope.calls.tolerance import largest_relative
 from attnscope.calls.trace import Trace
 from attnscope.capture import record
@@ -88,6 +90,11 @@ class Side:
     ) -> dict[int, Tensor]:
         """Return values of the run in float64."""
         return self.tape.run(values, given, wide=True)
+
+    def source_of(self, value: int | None) -> Source | None:
+        """Return the line outside of libraries that made a value, where that is known."""
+        operation = self.tape.maker.get(value) if value is not None else None
+        return operation.source if operation is not None else None
 
     @cached_property
     def own_values(self) -> dict[int, Tensor]:
@@ -178,7 +185,7 @@ def observe(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], see
     """
     tape, devices = Tape(), list(range(torch.cuda.device_count()))
     args, kwargs, leaves = _with_leaves(args, kwargs)
-    with torch.random.fork_rng(devices=devices), _stepwise():
+    with torch.random.fork_rng(devices=devices), _stepwise(), _same_buffers(subject.model):
         torch.manual_seed(seed)
         try:
             with torch.enable_grad(), tape.writing(), record(subject.run, keep="all") as trace:
@@ -210,6 +217,20 @@ def _with_leaves(
 
     given = tuple(leaf(str(at), value) for at, value in enumerate(args))
     return given, {name: leaf(name, value) for name, value in kwargs.items()}, leaves
+
+
+@contextlib.contextmanager
+def _same_buffers(model: nn.Module | None) -> Iterator[None]:
+    """Put back what a run writes into buffers: running statistics, caches."""
+    buffers = list(model.buffers()) if model is not None else []
+    kept = [(buffer, version(buffer), buffer.detach().clone()) for buffer in buffers]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, known, before in kept:
+                if version(buffer) != known:
+                    buffer.copy_(before)
 
 
 @contextlib.contextmanager

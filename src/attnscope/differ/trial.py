@@ -66,7 +66,7 @@ def attempt(name: str, comparison: Comparison, real: Tensor | None = None) -> Tr
             for mine, other in (pair.sides for pair in outputs)
         ]
         if all(gap.equal for gap in gaps):
-            return Trial(Case(name, True, max(gap.largest for gap in gaps)))
+            return Trial(Case(name, equal=True, largest=max(gap.largest for gap in gaps)))
         trial = _whole(name, comparison)
         excuse = _excuse(trial, walk, outputs, real) if trial.case.equal is False else None
     except InputError as error:
@@ -91,7 +91,7 @@ def _whole(name: str, comparison: Comparison) -> Trial:
     if result.equal or first is None:
         ends = [stage.largest for stage in result.stages if stage.stage in {"model", "context"}]
         return Trial(Case(name, result.equal, max(ends, default=0.0)))
-    return Trial(Case(name, False, first.largest, in_words(first)), first)
+    return Trial(Case(name, equal=False, largest=first.largest, note=in_words(first)), first)
 
 
 def _walk(
@@ -110,9 +110,14 @@ def _excuse(
     """Return the case as it is to be judged, where a sound implementation may differ."""
     name, found, first = trial.case.name, trial.case, trial.first
     if first is not None and first.verdict == "rounding":
-        return Case(name, True, found.largest, "the candidate rounds more than the reference")
+        return Case(
+            name,
+            equal=True,
+            largest=found.largest,
+            note="the candidate rounds more than the reference",
+        )
     if real is not None and _agree_where_real(walk, outputs, real):
-        return Case(name, True, found.largest, "only rows of padding differ")
+        return Case(name, equal=True, largest=found.largest, note="only rows of padding differ")
     for side in (walk.candidate, walk.reference):
         if side.is_faithful or side.subject.wants_arrays:
             continue
@@ -148,4 +153,6 @@ def _cleared(tensor: Tensor, mask: Tensor) -> Tensor:
 def _raised(error: InputError) -> str:
     """Return who raised and what."""
     who = error.doing.removeprefix("running ")
-    return f"{who}: {error.found}" if who == error.doing else f"{who} can't: {error.found}"
+    if who == error.doing:
+        return f"{who}: {error.found}"
+    return f"{who} {error.found.removeprefix('it ')}"

@@ -18,8 +18,8 @@ from attnscope.errors import InputError
 
 __all__ = ["Arrangement", "Key", "Padding", "arrange", "padding_of"]
 
-Key: TypeAlias = str | int
-"""The name of an argument, or its place."""
+Key: TypeAlias = str | int | tuple[str | int, int]
+"""The name of an argument, or its place; with a number, one tensor of several that it holds."""
 
 _KEEP = ("attention_mask", "decoder_attention_mask", "padding_mask", "keep_mask")
 _DROP = ("key_padding_mask", "src_key_padding_mask", "tgt_key_padding_mask")
@@ -66,6 +66,15 @@ class Arrangement:
         """All numbers of tokens, that of the first tensor first."""
         sizes = {size for axes in self.length_axes.values() for size in axes.values()}
         return (self.length, *sorted(sizes - {self.length})) if self.length else ()
+
+    @property
+    def padding_sides(self) -> frozenset[str]:
+        """On which sides the inputs are padded already."""
+        real = self.real
+        if real is None:
+            return frozenset()
+        ends = {"left": real[:, 0], "right": real[:, -1]}
+        return frozenset(side for side, tokens in ends.items() if not bool(tokens.all()))
 
     @property
     def real(self) -> Tensor | None:
@@ -141,6 +150,8 @@ class Arrangement:
             if self.padding is not None and key == self.padding.key:
                 repeated = self.padding.written(torch.ones_like(repeated).bool(), repeated)
             elif "pos" in self.names[key]:
+                if value.is_floating_point():
+                    return None
                 repeated = torch.arange(count, device=value.device).to(value).expand_as(repeated)
             elif self._is_mask(key):
                 return None
@@ -190,6 +201,10 @@ class Arrangement:
             changed[key] = value
         return self._changed(changed)
 
+    def with_values(self, inputs: Inputs) -> Arrangement:
+        """Return other inputs of the same shapes."""
+        return replace(self, inputs=inputs, values=dict(_items(inputs)))
+
     @property
     def stepped(self) -> dict[Key, Mapping[int, int]]:
         """The tensors that grow by a token when one is decoded, with their axes of tokens.
@@ -213,9 +228,15 @@ class Arrangement:
 
     def _changed(self, changed: Mapping[Key, Any]) -> Inputs:
         values = {**self.values, **changed}
+        whole: dict[Any, Any] = {}
+        for key, value in values.items():
+            if isinstance(key, tuple):
+                whole[key[0]] = (*whole.get(key[0], ()), value)
+            else:
+                whole[key] = value
         if isinstance(self.inputs, Mapping):
-            return {str(key): value for key, value in values.items()}
-        return tuple(values[at] for at in range(len(self.inputs)))
+            return whole
+        return tuple(whole[at] for at in range(len(self.inputs)))
 
 
 def arrange(inputs: Inputs, reference: Subject, expect: Mapping[str, Any]) -> Arrangement:
@@ -225,10 +246,7 @@ def arrange(inputs: Inputs, reference: Subject, expect: Mapping[str, Any]) -> Ar
     """
     values = dict(_items(inputs))
     parameters = [parameter.name for parameter in reference.parameters_of_run()]
-    names = {
-        key: key if isinstance(key, str) else parameters[key] if key < len(parameters) else str(key)
-        for key in values
-    }
+    names = {key: _name(key, parameters) for key in values}
     empty = Arrangement(inputs, names, {}, {}, 0, 0, values=values)
     nested = next((v for v in values.values() if not isinstance(v, (Tensor, *_PLAIN))), None)
     if nested is not None:
@@ -268,7 +286,7 @@ def padding_of(
     if meaning in {"keep", "drop"}:
         meanings = {declared: meaning == "keep"}
     for key, value in values.items():
-        table = isinstance(value, Tensor) and value.dim() == 2 and not value.is_floating_point()  # noqa: PLR2004  (batch, length)
+        table = isinstance(value, Tensor) and value.dim() == 2 and not value.is_floating_point()
         if table and names[key] in meanings:
             return Padding(key, meanings[names[key]])
     return None
@@ -296,7 +314,7 @@ class _Reader:
                 self.length_axes[key] = {0: self.length}
             return
         sequence = value.dim() == (2 if whole else 3)
-        if whole and value.dim() == 3 and shape[1:] == (self.batch, self.length):  # noqa: PLR2004
+        if whole and value.dim() == 3 and shape[1:] == (self.batch, self.length):
             self.batch_axes[key], self.length_axes[key] = 1, {2: self.length}
             return
         if shape[self.at] == self.batch:
@@ -310,8 +328,8 @@ class _Reader:
         for key, value in values.items():
             if not isinstance(value, Tensor) or not _mask_like(names[key], value):
                 continue
-            pairs = value.dim() == 2 and set(value.shape) <= lengths and value.shape[0] != 1  # noqa: PLR2004
-            table = value.dim() == 2 and value.shape[0] == self.batch  # noqa: PLR2004
+            pairs = value.dim() == 2 and set(value.shape) <= lengths and value.shape[0] != 1
+            table = value.dim() == 2 and value.shape[0] == self.batch
             if pairs and table:
                 table = names[key] in {*_KEEP, *_DROP} or "padding" in names[key]
                 if not table and names[key] not in {"attn_mask", "src_mask", "tgt_mask"}:
@@ -325,7 +343,7 @@ class _Reader:
             if value.dim() > 1 and not pairs and value.shape[0] == self.batch:
                 self.batch_axes[key] = 0
             begin = 0 if pairs or value.dim() == 1 else 1
-            axes = range(begin, value.dim()) if value.dim() < 4 else (2, 3)  # noqa: PLR2004
+            axes = range(begin, value.dim()) if value.dim() < 4 else (2, 3)
             found = {axis: value.shape[axis] for axis in axes if value.shape[axis] in lengths}
             if found:
                 self.length_axes[key] = found
@@ -348,9 +366,23 @@ def _sequence_first(reference: Subject, expect: Mapping[str, Any]) -> bool:
 
 
 def _items(inputs: Inputs) -> Sequence[tuple[Key, Any]]:
-    if isinstance(inputs, Mapping):
-        return [(str(name), value) for name, value in inputs.items()]
-    return list(enumerate(inputs))
+    """Return the values by key; tensors in a tuple or list one by one."""
+    named = inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs)
+    found: list[tuple[Key, Any]] = []
+    for name, value in named:
+        several = isinstance(value, tuple | list) and len(value) > 0
+        if several and all(isinstance(each, Tensor) for each in value):
+            found += [((name, at), each) for at, each in enumerate(value)]
+        else:
+            found.append((name, value))
+    return found
+
+
+def _name(key: Key, parameters: Sequence[str]) -> str:
+    at = key[0] if isinstance(key, tuple) else key
+    if isinstance(at, str):
+        return at
+    return parameters[at] if at < len(parameters) else str(at)
 
 
 def _index(chosen: Sequence[int], value: Tensor) -> Tensor:

@@ -34,8 +34,8 @@ def trace_json(trace: Trace, target: str, calls: Sequence[Call] | None = None) -
         "calls": [_call(call) for call in listed],
         "unseen": [region.to_json() for region in trace.unseen],
     }
-    plain: dict[str, Any] = _finite(data)
-    return plain
+    made: dict[str, Any] = plain(data)
+    return made
 
 
 def to_text(data: dict[str, Any]) -> str:
@@ -70,12 +70,12 @@ def _call(call: Call) -> dict[str, Any]:
     }
 
 
-def _finite(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Return plain data with null for every number that JSON can't write."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [plain(item) for item in value]
     return value

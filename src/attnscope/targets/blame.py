@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 _INSTALLED = tuple(
@@ -42,6 +43,20 @@ def place(error: BaseException, folder: Path | None = None) -> str:
     mine = [frame for frame in mine if not _installed(frame[0])] or mine
     chosen = mine or [frame for frame in frames if not _installed(frame[0])] or frames
     return f"{shown(chosen[-1][0])}:{chosen[-1][1]}" if chosen else ""
+
+
+def raised_in(error: BaseException, folders: Sequence[Path | None]) -> bool:
+    """Return whether code below one of some folders raised an exception, not attnscope's own.
+
+    What it called in other packages counts as its own doing.
+    """
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    for file in reversed(frames):
+        if _below(file, _OWN):
+            return False
+        if any(folder is not None and _below(file, str(folder)) for folder in folders):
+            return not _installed(file)
+    return False
 
 
 def shown(path: str | Path) -> str:

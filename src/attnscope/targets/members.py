@@ -79,7 +79,7 @@ def built_model(value: Any, doing: str, folder: Path) -> nn.Module:
         raise TargetError(
             doing, f"the class {value.__name__} is no torch.nn.Module", "name a module class"
         )
-    model = _called(value, doing, folder)
+    model = called(value, doing, folder)
     if not isinstance(model, nn.Module):
         raise TargetError(
             doing, f"it returned {type(model).__name__}", "return a torch.nn.Module from it"
@@ -99,7 +99,7 @@ def read_inputs(value: Any, doing: str, folder: Path) -> Inputs:
         TargetError: it is of another type, or the function needs arguments or raises.
     """
     if callable(value) and not isinstance(value, Mapping | Tensor):
-        value = _called(value, doing, folder)
+        value = called(value, doing, folder)
     if isinstance(value, Tensor):
         return (value,)
     if isinstance(value, Mapping):
@@ -126,8 +126,12 @@ def _keywords(value: Mapping[Any, Any], doing: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _called(function: Callable[..., Any], doing: str, folder: Path) -> Any:
-    """Call a class or function of the user's without arguments."""
+def called(function: Callable[..., Any], doing: str, folder: Path) -> Any:
+    """Call a class or function of the user's without arguments.
+
+    Raises:
+        TargetError: it needs arguments, or raises; the user's own line is named.
+    """
     needed = _required(function)
     if needed:
         raise TargetError(

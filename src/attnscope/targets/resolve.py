@@ -14,17 +14,12 @@ from torch import nn
 
 from attnscope.errors import TargetError
 from attnscope.targets import checkpoints, samples
-from attnscope.targets.blame import describe, shown
-from attnscope.targets.expect import parse_expect, read_expect
-from attnscope.targets.files import home, import_file, import_module, importing_from
+from attnscope.targets.blame import describe
+from attnscope.targets.expect import parse_expect
 from attnscope.targets.made import make_inputs
-from attnscope.targets.members import built_model, candidates, member, read_inputs
+from attnscope.targets.members import built_model, read_inputs
+from attnscope.targets.own_code import opened, split
 from attnscope.targets.target import Inputs, Target
-
-FORMS = (
-    "a TARGET is path/file.py:name, package.module:name, path/file.py, a checkpoint folder, "
-    "arch:NAME, sample:minilm or sample:smollm2"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +71,28 @@ def _architecture(target: str, name: str, wishes: Wishes) -> Target:
     _no_texts(target, wishes)
     wanted = checkpoints.implementation(wishes.attention)
     built = build(name, attn_implementation=wanted)
-    inputs = _given_inputs(wishes) or built.inputs
+    inputs = given_inputs(wishes.inputs) or built.inputs
     return Target(target, built.model, inputs, parse_expect(wishes.expect))
 
 
 def _sample(target: str, name: str, wishes: Wishes) -> Target:
+    need_sample(target, name)
+    model, tokenizer = samples.load(name, wishes.attention or "sdpa", wishes.announce)
+    return _with_words(target, model, tokenizer, wishes, default=samples.SENTENCE)
+
+
+def need_sample(target: str, name: str) -> None:
+    """Refuse a sample that there is not.
+
+    Raises:
+        TargetError: there is none of that name.
+    """
     if name not in samples.SAMPLES:
         close = difflib.get_close_matches(name, samples.SAMPLES, n=1)
         hint = (
             f"did you mean sample:{close[0]}?" if close else "use sample:minilm or sample:smollm2"
         )
         raise TargetError(f"looking up {target}", f"there is no sample {name!r}", hint)
-    model, tokenizer = samples.load(name, wishes.attention or "sdpa", wishes.announce)
-    return _with_words(target, model, tokenizer, wishes, default=samples.SENTENCE)
 
 
 def _with_words(
@@ -96,7 +100,7 @@ def _with_words(
 ) -> Target:
     """Return the target of a checkpoint: given inputs first, then texts, then made ones."""
     texts = wishes.texts
-    inputs = _given_inputs(wishes)
+    inputs = given_inputs(wishes.inputs)
     if inputs is not None and texts:
         raise TargetError(f"preparing {target}", "both --inputs and --text were given", "give one")
     if inputs is None and not texts and default is not None:
@@ -123,79 +127,33 @@ def _own_code(target: str, wishes: Wishes) -> Target:
             "--attention chooses between implementations of Hugging Face models",
             "leave it out: the file decides how its model computes attention",
         )
-    path, name = _split(target)
-    folder = home(path) if path else Path.cwd()
-    with importing_from(folder):
-        if path:
-            module, place = import_file(path), shown(path)
-        else:
-            module, place = (
-                import_module(target.partition(":")[0], folder),
-                target.partition(":")[0],
-            )
-        value = member(module, name, place) if name else _the_model(module, place)
-        model = built_model(value, f"building {name or 'model'} of {place}", folder)
-        expect: dict[str, Any] = {}
-        if getattr(module, "expect", None) is not None:
-            expect = read_expect(module.expect, f"reading expect of {place}")
-        expect |= parse_expect(wishes.expect)
-        inputs = _given_inputs(wishes)
-        if inputs is None and getattr(module, "inputs", None) is not None:
-            inputs = read_inputs(module.inputs, f"reading inputs of {place}", folder)
-    return Target(target, model, inputs or make_inputs(model, expect), expect, None, folder)
+    with opened(target) as code:
+        model = built_model(
+            code.value(), f"building {code.name or 'model'} of {code.place}", code.folder
+        )
+        expect = code.expect() | parse_expect(wishes.expect)
+        inputs = given_inputs(wishes.inputs) or code.inputs()
+    return Target(target, model, inputs or make_inputs(model, expect), expect, None, code.folder)
 
 
-def _split(target: str) -> tuple[Path | None, str]:
-    """Return the file of a target and the name in it; the file is None for a module's name."""
-    doing = f"looking up {target}"
-    left, sign, name = target.rpartition(":") if ":" in target else (target, "", "")
-    path = Path(left)
-    if path.suffix == ".py" or "/" in left or path.is_file():
-        if not path.exists():
-            raise TargetError(doing, f"there is no file {left}", _similar(path))
-        if path.is_dir() or path.suffix != ".py":
-            raise TargetError(doing, f"{left} is not a Python file", FORMS)
-        if sign and not name:
-            raise TargetError(doing, "nothing stands after the colon", "write path/file.py:name")
-        return path.resolve(), name
-    if not sign:
-        raise TargetError(doing, f"there is no file or folder {target!r}", FORMS)
-    if not all(part.isidentifier() for part in left.split(".")) or not name:
-        raise TargetError(doing, f"{left!r} is no file and no module", FORMS)
-    return None, name
+def given_inputs(words: str | None, known: dict[str, ModuleType] | None = None) -> Inputs | None:
+    """Return what --inputs names, or None when it wasn't given.
 
+    known: files that were imported already, by path.
 
-def _similar(path: Path) -> str:
-    folder = path.parent
-    names = [other.name for other in folder.glob("*.py")] if folder.is_dir() else []
-    close = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {shown(folder / close[0])}?" if close else "check the path"
-
-
-def _the_model(module: ModuleType, place: str) -> Any:
-    """Return what a file defines as `model`."""
-    if hasattr(module, "model"):
-        return module.model
-    names = candidates(module)
-    hint = (
-        f"name one of its own: {', '.join(f'{place}:{name}' for name in names)}" if names else FORMS
-    )
-    raise TargetError(f"looking for the model of {place}", "the file defines no `model`", hint)
-
-
-def _given_inputs(wishes: Wishes) -> Inputs | None:
-    """Return what --inputs names, or None when it wasn't given."""
-    if wishes.inputs is None:
+    Raises:
+        TargetError: it names no value in a file, or one that can't be inputs.
+    """
+    if words is None:
         return None
-    doing = f"reading --inputs {wishes.inputs}"
-    path, name = _split(wishes.inputs)
+    doing = f"reading --inputs {words}"
+    path, name = split(words)
     if path is None or not name:
         raise TargetError(
             doing, "it does not name a value in a file", "write --inputs file.py:name"
         )
-    folder = home(path)
-    with importing_from(folder):
-        return read_inputs(member(import_file(path), name, shown(path)), doing, folder)
+    with opened(words, known) as code:
+        return read_inputs(code.value(), doing, code.folder)
 
 
 def _no_texts(target: str, wishes: Wishes) -> None:

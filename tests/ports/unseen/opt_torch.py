@@ -183,7 +183,7 @@ PORTS = (
     fault("float-mask", pair(FloatMask), "mask-as-bias", S, "added", "bias"),
     fault("late-mask", pair(LateMask), "mask-shifted", S, "by 1", "by one"),
     fault("by-view", pair(LengthFirst), "heads-by-view", QKV, "view"),
-    fault("packed-kqv", pair(order="vqk"), "split-order", QKV, "order"),
+    fault("packed-kqv", pair(order="vqk"), "split-order", QKV, "split as", "order"),
     fault("output-turned", pair(OutputTurned), "weight-transposed", ("output",), "transpose"),
     fault("output-bias-doubled", pair(OutputBiasDoubled), "projection-bias", ("output",), "bias"),
     fault("scaled-on-both", pair(ScaledOnBoth), "scale", ("q", *SCORES), "1/head_dim"),

@@ -145,6 +145,8 @@ def test_other_things_that_cannot_be_used_are_named() -> None:
     rows = shaw_rows([0], [0, 1], before=0, after=1)
     with pytest.raises(InputError, match="before is -1; give at least 0"):
         shaw_rows([0], [0], before=-1, after=0)
+    with pytest.raises(InputError, match="rows -1 to 0 of a table of 2"):
+        shaw_scores(np.ones((1, 2)), np.ones((2, 2)), [[-1, 0]])
     with pytest.raises(InputError, match="rows is of type float64"):
         shaw_scores(np.ones((1, 2)), np.ones((2, 2)), rows.astype(float))
     with pytest.raises(InputError, match=r"weights \(1, 3\), rows \(1, 2\)"):

@@ -9,6 +9,7 @@ from attnscope.explain.kinds import (
     biases,
     emptyrows,
     fills,
+    halves,
     kvheads,
     masks,
     normalisers,
@@ -18,7 +19,9 @@ from attnscope.explain.kinds import (
     weights,
 )
 from attnscope.explain.kinds.around import KINDS_AROUND
+from attnscope.explain.kinds.behind import behind
 from attnscope.explain.kinds.inside import Edits, kind
+from attnscope.explain.kinds.mirror import from_both_sides
 from attnscope.explain.kinds.together import together
 from attnscope.explain.scene import Scene
 
@@ -41,14 +44,25 @@ _EDITS: tuple[tuple[Edits, str], ...] = (
     (weights.factor, "weights"),
     (weights.transposed, "weights"),
     (weights.dropped, "weights"),
+    (halves.halves, "weights"),
     (masks.another, "scores"),
     (biases.another, "scores"),
 )
 """What happens inside the attention: the edits, and the stage at which they begin to show."""
 
-_INSIDE = tuple(kind(edits, acts_at) for edits, acts_at in _EDITS)
+_NEAREST = (fills.fills, emptyrows.empty_rows, normalisers.axes)
+"""Of these, two that make the stage agree differ in a number or a fill alone."""
+
+_INSIDE = tuple(
+    from_both_sides(kind(edits, acts_at, nearest=edits in _NEAREST)) for edits, acts_at in _EDITS
+)
 
 _AROUND = KINDS_AROUND
 """What happens around it: projections, positions, layout, norms, residuals."""
 
-KINDS: tuple[Callable[[Scene], Iterator[Change]], ...] = (*_INSIDE, *_AROUND, together(_EDITS))
+KINDS: tuple[Callable[[Scene], Iterator[Change]], ...] = (
+    *_INSIDE,
+    behind,
+    *_AROUND,
+    from_both_sides(together(_EDITS)),
+)

@@ -6,6 +6,7 @@ does. Where several kinds are the same arithmetic, the more particular one comes
 
 from __future__ import annotations
 
+from attnscope.explain.kinds.factors import embedding_scale, factor
 from attnscope.explain.kinds.layout import (
     heads_by_view,
     heads_merged_otherwise,
@@ -24,8 +25,6 @@ from attnscope.explain.kinds.projections import other_stream, projections
 from attnscope.explain.kinds.residuals import (
     activation,
     dropout_around,
-    embedding_scale,
-    factor,
     piece_missing,
     residual,
     rewired,

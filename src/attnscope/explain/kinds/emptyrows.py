@@ -36,12 +36,12 @@ def empty_rows(inside: Inside) -> Iterator[Edit]:
     for row in rows:
         if row != inside.recipe.empty_row:
             text = f"{said} {ROWS[row]} where the reference has {theirs}"
-            yield Edit("empty-rows", text, _WithRow(row))
+            yield Edit("empty-rows", text, _WithRow(row), empty)
     text = (
         f"{said} weights over all keys, as if nothing were hidden from them (a finite fill is "
         f"added to all of their scores), where the reference has {theirs}"
     )
-    yield Edit("empty-rows", text, lambda course: _open_rows(course, empty[..., None]))
+    yield Edit("empty-rows", text, lambda course: _open_rows(course, empty[..., None]), empty)
 
 
 _Rows: TypeAlias = tuple[str, Visible, EmptyRow | None]

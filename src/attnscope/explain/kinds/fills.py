@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import isclose
 
@@ -56,29 +56,30 @@ def as_bias(inside: Inside) -> Iterator[Edit]:
                     f"{number(amount * times)} at {at} keys and 0 elsewhere, where the reference "
                     "has -inf at hidden keys"
                 )
-                yield Edit("mask-as-bias", text, _Adding(rest, where, amount * times))
+                hidden = (~part.seen).any(-1)
+                yield Edit("mask-as-bias", text, _Adding(rest, where, amount * times), hidden)
 
 
 def fills(inside: Inside) -> Iterator[Edit]:
     """Iterate over finite fills of hidden scores, put in their place or added to them."""
-    parts = parts_of(inside)
-    for part, rest in _choices(parts):
-        for fill, origin in _FILLS:
-            for adds in (False, True):
-                if fill or not adds:
-                    yield _fill(part, rest, fill, origin, adds=adds)
+    for part, rest in _choices(parts_of(inside)):
         for adds in (False, True):
-            read = _read_fill(inside, part, rest, adds=adds)
-            if read is not None:
-                yield _fill(part, rest, read, "", adds=adds)
+            if inside.scene.stage == "scores":
+                tried: Iterable[float] = _as_held(inside, part, rest, adds=adds)
+            else:
+                tried = _searched(inside, part, rest, adds=adds)
+            for fill in tried:
+                if fill or not adds:
+                    yield _fill(part, rest, fill, adds=adds)
 
 
-def _fill(part: MaskPart, rest: Visible, fill: float, origin: str, *, adds: bool) -> Edit:
+def _fill(part: MaskPart, rest: Visible, fill: float, *, adds: bool) -> Edit:
+    origin = next((said for other, said in _FILLS if isclose(fill, other, rel_tol=_SAME)), "")
     how = f"get {number(fill)} added" if adds else f"hold {number(fill)}"
     text = f"scores that the {part.name} hides {how}{origin}, where the reference has -inf"
     hidden = ~part.seen
     change = _Adding(rest, hidden, fill) if adds else _Holding(rest, hidden, fill)
-    return Edit("mask-fill", text, change)
+    return Edit("mask-fill", text, change, hidden.any(-1))
 
 
 def after_softmax(inside: Inside) -> Iterator[Edit]:
@@ -94,7 +95,8 @@ def after_softmax(inside: Inside) -> Iterator[Edit]:
             f"the {part.name} is applied after the softmax, on the weights (rows no longer sum to "
             "one), where the reference hides the scores before it"
         )
-        yield Edit("mask-after-softmax", text, _Weighted(rest, part.seen))
+        touches = (~part.seen).any(-1)
+        yield Edit("mask-after-softmax", text, _Weighted(rest, part.seen), touches)
 
 
 def _choices(parts: MaskParts) -> Iterator[tuple[MaskPart, Visible]]:
@@ -144,26 +146,31 @@ class _Holding:
         return replace(course, scoring=step)
 
 
-def _read_fill(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> float | None:
-    """Return the number at hidden keys: as it stands in the scores, else the one that fits."""
+def _as_held(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> tuple[float, ...]:
+    """Return the one number that stands at all hidden keys of the scores, or was added to them."""
     sizes = inside.sizes
-    if inside.scene.stage == "scores":
-        hidden = (~part.seen & rest).expand(sizes.batch, sizes.heads, sizes.queries, sizes.keys)
-        held = inside.scene.actual[hidden]
-        if adds:
-            plain = replace(inside.course, recipe=_masked_by(inside.recipe, rest))
-            held = held - plain.stage("scores")[hidden]
-        found = held[:1] if _constant(held) else None
-    else:
+    hidden = (~part.seen & rest).expand(sizes.batch, sizes.heads, sizes.queries, sizes.keys)
+    held = inside.scene.actual[hidden]
+    if adds:
+        plain = replace(inside.course, recipe=_masked_by(inside.recipe, rest))
+        held = held - plain.stage("scores")[hidden]
+    return (float(held[0]),) if _constant(held) else ()
 
-        def make(fill: Tensor) -> Course:
-            change = _Adding if adds else _Holding
-            return change(rest, ~part.seen, fill)(inside.course)
 
-        found = fitted(inside, make, (-20.0, -5.0, -1.0, 1.0, 5.0))
-    if found is None or any(isclose(float(found), fill, rel_tol=_SAME) for fill, _ in _FILLS):
-        return None
-    return float(found)
+def _searched(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> Iterator[float]:
+    """Iterate over the usual fills, then the one that fits."""
+    if not inside.covers((~part.seen).any(-1)):
+        return
+    for fill, _ in _FILLS:
+        yield fill
+    change = _Adding if adds else _Holding
+
+    def make(fill: Tensor) -> Course:
+        return change(rest, ~part.seen, fill)(inside.course)
+
+    found = fitted(inside, make, (-20.0, -5.0, -1.0, 1.0, 5.0))
+    if found is not None:
+        yield float(found)
 
 
 def _constant(values: Tensor) -> bool:

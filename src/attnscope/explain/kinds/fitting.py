@@ -14,7 +14,7 @@ from attnscope.explain.kinds.inside import Inside
 __all__ = ["fitted"]
 
 _STEPS = 10
-_PATIENCE = 4
+_PATIENCE = 3
 _SMALL = 1e-6
 """Step of the derivative, relative: half the digits of float64 remain."""
 
@@ -32,8 +32,8 @@ def fitted(
 
     Gauss-Newton from the best of `starts`, with the derivative by finite differences:
     x ← x - Σ J r / Σ J², over the entries (of the head) that are finite on both sides. Heads don't
-    depend on each other and are fitted side by side. It is given up where four steps don't bring
-    the residual below a tenth of that at the start.
+    depend on each other and are fitted side by side. It is given up where three steps don't bring
+    the residual below a fifth of that at the start.
     """
     if not inside.fits or not inside.reaches("scores"):
         return None
@@ -77,7 +77,7 @@ def _descend(
         left = residual(x)
         cost = float(left.square().sum())
         first = cost if first is None else first
-        if step >= _PATIENCE and cost > first / 100:
+        if step >= _PATIENCE and cost > first / 30:
             return None
         small = _SMALL * x.abs().clamp_min(_SMALL)
         slope = (residual(x + small) - left) / small

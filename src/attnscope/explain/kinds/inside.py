@@ -57,6 +57,7 @@ Key: TypeAlias = Literal[
     "weights-transposed",
     "values-transposed",
     "dropout",
+    "rounding",
 ]
 """What may differ inside an attention."""
 
@@ -71,13 +72,18 @@ _A_FIT = 16
 """Evaluations that a fit takes; where fewer can be afforded, numbers are not fitted."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Edit:
-    """One way in which a recipe may differ: key and text as in `Change`, and the changed course."""
+    """One way in which a recipe may differ: key and text as in `Change`, and the changed course.
+
+    touches: the queries that the edit can change, broadcastable to (batch, heads, queries); the
+    others must agree already. None: any.
+    """
 
     key: Key
     text: str
     apply: Callable[[Course], Course]
+    touches: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +156,42 @@ class Inside:
         return self._settled(value, course) if stage == "scores" else value
 
     def value_of(self, edit: Edit) -> Tensor | None:
-        """Return the stage under an edit; None: it can't be made, or is what it was."""
+        """Return the stage under an edit; None: it can't be made, or be the candidate's."""
+        if edit.touches is not None and not self.covers(edit.touches):
+            return None
         try:
             value = self.at(edit.apply(self.course))
         except (AttnscopeError, RuntimeError, IndexError, ValueError):
             return None  # an edit that does not fit these sizes
         return None if self.scene.agrees(value, mends=True) else value
+
+    def covers(self, touches: Tensor) -> bool:
+        """Return whether no query differs but those that an edit touches."""
+        differ = self._differing
+        if differ is None:
+            return True
+        touches = touches.expand(*differ.shape[:1], self.sizes.heads, *differ.shape[-1:])
+        if differ.shape[1] == 1:
+            touches = touches.any(1, keepdim=True)
+        return not bool((differ & ~touches).any())
+
+    @cached_property
+    def _differing(self) -> Tensor | None:
+        """The queries that differ, (batch, heads or 1, queries); None: the stage has no such axes.
+
+        Scores that differ by a number a row are not seen to agree, so that of them nothing is said.
+        """
+        scene, sizes = self.scene, self.sizes
+        actual, expected = scene.actual, scene.expected
+        rows = (sizes.batch, sizes.heads, sizes.queries)
+        if scene.stage == "scores" or actual.shape != expected.shape:
+            return None
+        same = (actual == expected) | (actual.isnan() & expected.isnan())
+        differ = ~(same | ((actual - expected).abs() <= scene.limit)).all(-1)
+        if tuple(differ.shape) == rows:
+            return differ
+        joined = tuple(differ.shape) == (sizes.batch, sizes.queries) and scene.stage == "output"
+        return differ[:, None] if joined else None
 
     def changes(self, edits: Iterable[Edit]) -> Iterator[Change]:
         """Iterate over the edits that change the stage, each as a change that was applied."""
@@ -239,13 +275,26 @@ class _Made:
 Edits: TypeAlias = Callable[[Inside], Iterator[Edit]]
 
 
-def kind(edits: Edits, acts_at: str) -> Callable[[Scene], Iterator[Change]]:
-    """Return the kind of change that tries `edits` wherever what happens at `acts_at` shows."""
+def kind(
+    edits: Edits, acts_at: str, *, nearest: bool = False
+) -> Callable[[Scene], Iterator[Change]]:
+    """Return the kind of change that tries `edits` wherever what happens at `acts_at` shows.
+
+    nearest: of those that make the stage agree, the one that leaves least is all that counts.
+    """
 
     def changes(scene: Scene) -> Iterator[Change]:
         inside = Inside.of(scene)
-        if inside is not None and inside.reaches(acts_at):
-            yield from inside.changes(edits(inside))
+        if inside is None or not inside.reaches(acts_at):
+            return
+        tried = inside.changes(edits(inside))
+        if not nearest:
+            yield from tried
+            return
+        left = [(scene.gap(change.make()), change) for change in tried]
+        mends = [(gap, change) for gap, change in left if gap is not None]
+        if mends:
+            yield min(mends, key=lambda entry: entry[0])[1]
 
     return changes
 

@@ -31,6 +31,8 @@ def edits(inside: Inside) -> Iterator[Edit]:
     sides: tuple[Side, ...] = ("k and v", "k", "v")
     if stage in {"raw_scores", "scores", "weights"}:
         sides = ("k",)
+    elif sizes.kv_heads == sizes.heads:
+        sides = ("k and v",)
     for side in sides:
         maps = _named(own, sizes.heads, sizes.kv_heads)
         read = _read(inside, side)
@@ -45,7 +47,8 @@ def edits(inside: Inside) -> Iterator[Edit]:
                     f"the query heads meet the kv heads {_listed(other)}{said}{how}, where in the "
                     f"reference they meet {_listed(own)}"
                 )
-                yield Edit(key, text, _Map(other, side))
+                moved = torch.tensor([a != b for a, b in zip(own, other, strict=True)])
+                yield Edit(key, text, _Map(other, side), moved[None, :, None])
 
 
 def _named(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -16,44 +18,61 @@ from attnscope.explain.scene import Scene, Sight
 
 __all__ = ["heads_by_view", "heads_merged_otherwise", "merged_by_view"]
 
+_AXES = ("batch", "heads", "length", "head_dim")
+_CLOSE = 1e-3
+"""How like each other tensors are for a change to be tried."""
 _MOST_HEADS = 32
 """Heads whose order is looked for after the output projection."""
 
 
 def heads_by_view(scene: Scene) -> Iterator[Change]:
-    """Propose that heads are split by a view alone."""
+    """Propose that heads are split by a view alone, of batch-first or length-first features."""
     if scene.stage not in {"q", "k", "v"} or scene.expected.ndim != 4:
         return
+    part = scene.candidate.parts.get(scene.stage)
+    ours = levels(scene.actual, part)
     for level in reversed(levels(scene.expected, scene.reference.parts.get(scene.stage))):
-        batch, heads, length, size = level.tensor.shape
-        merged = level.tensor.transpose(1, 2).reshape(batch, length, heads * size)
-        tokens = merged.transpose(0, 1)
-        for shape, value in {
-            f"(batch, heads, length, head_dim) = {(batch, heads, length, size)}": merged.reshape(
-                batch, heads, length, size
-            ),
-            f"(batch, heads, head_dim, length), turned = {(batch, heads, size, length)}": (
-                merged.reshape(batch, heads, size, length).mT
-            ),
-            f"(length, heads, batch, head_dim) = {(length, heads, batch, size)}": (
-                merged.reshape(length, heads, batch, size).permute(2, 1, 0, 3)
-            ),
-            f"(batch, length, …) from (length, batch, …) = {(batch, length, heads * size)}": (
-                tokens.reshape(batch, length, heads, size).transpose(1, 2)
-            ),
-            f"(batch, length, head_dim, heads) = {(batch, length, size, heads)}": (
-                merged.reshape(batch, length, size, heads).permute(0, 3, 1, 2)
-            ),
-        }.items():
-            if torch.equal(value, level.tensor):
+        for text, value in _split_otherwise(level.tensor):
+            if part is not None and not any(_alike(each.tensor, value) for each in ours):
                 continue
             yield Change(
                 "heads-by-view",
-                f"{scene.stage} {tuple(merged.shape)} is viewed as {shape}, where the reference "
-                f"views it as (batch, length, heads, head_dim) = {(batch, length, heads, size)} "
-                "and moves the heads",
+                f"{scene.stage} {text}, and moves the heads",
                 lambda level=level, value=value: level.onward(value),  # type: ignore[misc]
             )
+
+
+def _alike(first: Tensor, second: Tensor) -> bool:
+    """Return whether tensors are equal but for what rounding or a norm's epsilon may leave."""
+    if first.shape != second.shape:
+        return False
+    return float((first - second).abs().mean()) <= _CLOSE * float(second.abs().mean())
+
+
+def _split_otherwise(split: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Iterate over what else the features of q, k or v can be viewed as, in words."""
+    sizes = dict(zip(_AXES, split.shape, strict=True))
+    seen = [split]
+    for first in ("batch", "length"):
+        second = "length" if first == "batch" else "batch"
+        right = (first, second, "heads", "head_dim")
+        flat = split.permute([_AXES.index(name) for name in right]).flatten()
+        whole = (sizes[first], sizes[second], sizes["heads"] * sizes["head_dim"])
+        for order in permutations(_AXES):
+            shape = [sizes[name] for name in order]
+            value = flat.reshape(shape).permute([order.index(name) for name in _AXES])
+            if any(torch.equal(value, each) for each in seen):
+                continue
+            seen.append(value)
+            yield (
+                f"{whole} is viewed as {_named(order)} = {tuple(shape)}, where the reference "
+                f"views it as {_named(right)} = {tuple(sizes[name] for name in right)}",
+                value,
+            )
+
+
+def _named(axes: tuple[str, ...]) -> str:
+    return f"({', '.join(axes)})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,30 +106,46 @@ def _context(scene: Scene) -> _Context | None:
 
 
 def merged_by_view(scene: Scene) -> Iterator[Change]:
-    """Propose that heads are merged by a view alone."""
+    """Propose that heads are merged by a view alone, into batch-first or length-first features."""
     found = _context(scene)
     if found is None or found.tensor.ndim != 4:
         return
-    batch, heads, length, size = found.tensor.shape
-    target = (batch, length, heads, size)
-    ways = {
-        "(batch, heads, length, head_dim)": found.tensor,
-        "(batch, length, head_dim, heads)": found.tensor.permute(0, 2, 3, 1),
-        "(batch, heads, head_dim, length)": found.tensor.mT,
-        "(batch, head_dim, heads, length)": found.tensor.permute(0, 3, 1, 2),
-        "(length, batch, heads, head_dim)": found.tensor.permute(2, 0, 1, 3),
-        "(heads, batch, length, head_dim)": found.tensor.transpose(0, 1),
-    }
-    for text, tensor in ways.items():
-        value = tensor.reshape(target).transpose(1, 2)
-        if torch.equal(value, found.tensor):
-            continue
-        yield Change(
-            "merge-by-view",
-            f"heads merged by a view of the context as {text} = {tuple(tensor.shape)}, where the "
-            f"reference merges (batch, length, heads, head_dim) = {target}",
-            lambda value=value: found.stage(value),  # type: ignore[misc]
-        )
+    merged = list(_merged_otherwise(found.tensor))
+    for text, value in merged:
+        yield Change("merge-by-view", text, partial(found.stage, value))
+    batch, _, length, _ = found.tensor.shape
+    if scene.expected.shape[:-1] != (batch * length,):
+        return
+    # Rows of all samples in one axis are matched by how like they are, which a fault may mislead.
+    for text, value in merged:
+        for rows in ((batch, length), (length, batch)):
+            yield Change("merge-by-view", text, partial(_laid, found, value, rows))
+
+
+def _laid(found: _Context, value: Tensor, rows: tuple[int, int]) -> Tensor:
+    """Return the stage with the rows of samples and positions in the other order."""
+    made = found.stage(value)
+    return made.view(*rows, -1).transpose(0, 1).reshape(made.shape)
+
+
+def _merged_otherwise(context: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Iterate over contexts whose merged heads are another view, in words."""
+    seen = [context]
+    sizes = dict(zip(_AXES, context.shape, strict=True))
+    for first, second in (("batch", "length"), ("length", "batch")):
+        right = (first, second, "heads", "head_dim")
+        target = tuple(sizes[name] for name in right)
+        for order in permutations(_AXES):
+            tensor = context.permute([_AXES.index(name) for name in order])
+            value = tensor.reshape(target).permute([right.index(name) for name in _AXES])
+            if any(torch.equal(value, each) for each in seen):
+                continue
+            seen.append(value)
+            text = (
+                f"heads merged by a view of the context as {_named(order)} = "
+                f"{tuple(tensor.shape)}, where the reference merges {_named(right)} = {target}"
+            )
+            yield text, value
 
 
 def heads_merged_otherwise(scene: Scene) -> Iterator[Change]:

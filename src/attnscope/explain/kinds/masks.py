@@ -11,8 +11,8 @@ from attnscope.axes import Visible
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import EmptyRow
 from attnscope.explain.kinds.course import Course
-from attnscope.explain.kinds.inside import Edit, Inside, Key
 from attnscope.explain.kinds.emptyrows import with_empty_rows
+from attnscope.explain.kinds.inside import Edit, Inside, Key
 from attnscope.explain.kinds.maskparts import MaskPart, MaskParts, equal, pairs, parts_of
 from attnscope.explain.kinds.maskrows import other_rows
 from attnscope.explain.kinds.windows import new_sizes, other_windows
@@ -65,17 +65,17 @@ def _dense(inside: Inside, mask: Mask) -> Visible:
 def _masks(inside: Inside, parts: MaskParts, tried: Iterable[Hypothesis]) -> Iterator[Edit]:
     """Turn masks into edits; where the candidate's was read, those alone that are equal to it."""
     wanted = None if inside.hint is None else _dense(inside, inside.hint.mask)
-    known = [parts.whole]
+    known: list[tuple[Key | None, Visible]] = [(None, parts.whole)]
     for key, text, seen in tried:
-        if any(equal(seen, other) for other in known):
+        if any(other in {None, key} and equal(seen, mask) for other, mask in known):
             continue
-        if wanted is None:
-            known.append(seen)
-        elif not equal(seen, wanted):
+        known.append((key, seen))
+        if wanted is not None and not equal(seen, wanted):
             continue
         counted = f"{text} ({_counted(seen, parts.whole)})"
         for said, mask, empty in with_empty_rows(inside, parts, seen):
-            yield Edit(key, counted + said, _Setter(mask, empty))
+            touches = (seen != parts.whole).any(-1)
+            yield Edit(key, counted + said, _Setter(mask, empty), touches)
 
 
 class _Setter:
@@ -125,7 +125,8 @@ def _missing(parts: MaskParts) -> Iterator[Hypothesis]:
 
 def _inverted(parts: MaskParts) -> Iterator[Hypothesis]:
     swap = "it shows what the reference hides, and hides what the reference shows"
-    yield "mask-inverted", f"the mask is inverted: {swap}", ~parts.whole
+    if len(parts.parts) > 1:
+        yield "mask-inverted", f"the mask is inverted: {swap}", ~parts.whole
     for part in parts.parts:
         seen = parts.instead(part, ~part.seen)
         yield "mask-inverted", f"the {part.name} is inverted: {swap}", seen
@@ -231,9 +232,9 @@ def _extra(inside: Inside, parts: MaskParts) -> Iterator[Hypothesis]:
             edge = parts.high if parts.high is not None else 0
             seen = whole & parts.band(edge - size + 1, None if parts.high is not None else size - 1)
             yield "mask-extra", text, seen
-    diagonal = parts.band(0, 0)
-    text = f"a mask that hides each position from itself, {none}"
-    yield "mask-extra", text, whole & ~diagonal
+    if parts.high != 0:  # else it is the causal mask, shifted
+        text = f"a mask that hides each position from itself, {none}"
+        yield "mask-extra", text, whole & ~parts.band(0, 0)
     padding = parts.part("padding mask")
     if padding is not None and queries == keys:
         text = f"a mask over padded queries (rows beside columns), {none}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from math import log, sqrt
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import isclose, log, sqrt
 
 import torch
 from torch import Tensor
@@ -12,13 +12,16 @@ from torch import Tensor
 from attnscope.axes import Scores
 from attnscope.calls.normalisers import AXES, NORMALISERS
 from attnscope.calls.recipe import Recipe
-from attnscope.explain.kinds.course import Course, Weighing
+from attnscope.explain.kinds.course import Course, Step, Weighing
 from attnscope.explain.kinds.inside import Edit, Inside
 from attnscope.explain.kinds.naming import number
 
 __all__ = ["axes", "functions"]
 
 _LOW = torch.finfo(torch.float32).min
+_LEAST = 1e-300
+_NEAR = 1e-4
+"""How far a stage may be from a multiple of another, relative, for that to be worth a try."""
 
 
 def axes(inside: Inside) -> Iterator[Edit]:
@@ -42,9 +45,16 @@ def axes(inside: Inside) -> Iterator[Edit]:
             f"{own} ({sizes[own]})"
         )
         for fill, how in ((None, ""), (_LOW, f"; hidden scores are {_LOW:.3g}, not -inf")):
-            if fill is not None and not recipe.mask.hides:
+            if fill is not None and not _hides_all(inside, names):
                 continue
             yield Edit("softmax-axis", text + how, _Axis(names, fill))
+
+
+def _hides_all(inside: Inside, names: tuple[str, ...]) -> bool:
+    """Return whether somewhere all that a normaliser over these axes sees is hidden."""
+    _, _, queries, keys = _lengths(inside)
+    seen = inside.recipe.mask.dense(queries, keys).expand(_lengths(inside))
+    return not bool(seen.amax([AXES[name] for name in names]).all())
 
 
 def functions(inside: Inside) -> Iterator[Edit]:
@@ -54,24 +64,36 @@ def functions(inside: Inside) -> Iterator[Edit]:
         return
     keys = inside.sizes.keys
     had = f"where the reference has {_named(recipe.normaliser, recipe.normaliser_factor)}"
-    tried: list[tuple[str, float]] = [(name, 1.0) for name in NORMALISERS]
-    tried += [(name, factor) for name in _BY_KEY for factor in (1 / keys, 1 / sqrt(keys))]
+    tried = [(name, 1.0) for name in NORMALISERS if name not in _BY_KEY]
+    tried += [(name, factor) for name in _BY_KEY for factor in _factors(inside, name)]
     if inside.hint is not None and inside.hint.normaliser in NORMALISERS:
         tried.append((inside.hint.normaliser, inside.hint.normaliser_factor))
     for name, factor in dict.fromkeys(tried):
         if (name, factor) != (recipe.normaliser, recipe.normaliser_factor):
             text = f"the weights are {_named(name, factor)} of the scores, {had}"
             yield Edit("normaliser", text, _Function(name, factor))
-    for how, step in (
-        ("a softmax of a softmax", _twice),
-        (f"a sigmoid of scores - log {keys} (the number of keys)", _shifted_sigmoid),
-        ("a softmax with powers of 2 instead of e", _powers_of_two),
-        ("the logarithm of a softmax", _log_softmax),
-        ("a division of the scores by their sum, without exp,", _divided),
-        ("a division by the root of the sum of squares (L2)", _by_length),
-    ):
+    steps = ((f"a sigmoid of scores - log {keys} (the number of keys)", _shifted_sigmoid), *_STEPS)
+    for how, step in steps:
         text = f"the weights are {how} of the scores, {had}"
         yield Edit("normaliser", text, Weighing(step))
+
+
+def _factors(inside: Inside, name: str) -> tuple[float, ...]:
+    """Return the factors behind a function of each score that may be meant.
+
+    Weights and context are the function's own times the factor, so that one evaluation tells it.
+    """
+    keys = inside.sizes.keys
+    usual = (1.0, 1 / keys, 1 / sqrt(keys))
+    if inside.scene.stage not in {"weights", "context"}:
+        return usual
+    once, actual = inside.at(_Function(name, 1.0)(inside.course)), inside.scene.actual
+    known = once.isfinite() & actual.isfinite()
+    once, actual = once.masked_fill(~known, 0.0), actual.masked_fill(~known, 0.0)
+    factor = float((once * actual).sum() / once.square().sum().clamp_min(_LEAST))
+    if float((once * factor - actual).abs().max()) > _NEAR * float(actual.abs().max()):
+        return ()
+    return (next((other for other in usual if isclose(factor, other, rel_tol=_NEAR)), factor),)
 
 
 _BY_KEY = ("sigmoid", "relu", "relu-squared", "exp", "tanh", "identity")
@@ -135,13 +157,35 @@ def _log_softmax(scores: Scores, recipe: Recipe) -> Tensor:
     return recipe.normalise(scores).log()
 
 
-def _divided(scores: Scores, recipe: Recipe) -> Tensor:
-    del recipe
-    seen = scores.masked_fill(scores.isneginf(), 0.0)
-    return seen / seen.sum(-1, keepdim=True)
+@dataclass(frozen=True, slots=True)
+class _Divided:
+    """Divides what a function makes of each score by the sum over the keys, hidden ones as 0.
+
+    power: of the sum of powers; 1 the sum itself, 2 the length (L2).
+    """
+
+    function: Callable[[Tensor], Tensor]
+    power: int = 1
+
+    def __call__(self, scores: Scores, recipe: Recipe) -> Tensor:
+        """Return the weights."""
+        del recipe
+        hidden = scores.isneginf()
+        made = self.function(scores.masked_fill(hidden, 0.0)).masked_fill(hidden, 0.0)
+        total = made.pow(self.power).sum(-1, keepdim=True)
+        return made / (total if self.power == 1 else total.sqrt())
 
 
-def _by_length(scores: Scores, recipe: Recipe) -> Tensor:
-    del recipe
-    seen = scores.masked_fill(scores.isneginf(), 0.0)
-    return seen / seen.square().sum(-1, keepdim=True).sqrt()
+_STEPS: tuple[tuple[str, Step], ...] = (
+    ("a softmax of a softmax", _twice),
+    ("a softmax with powers of 2 instead of e", _powers_of_two),
+    ("the logarithm of a softmax", _log_softmax),
+    ("a division of the scores by their sum, without exp,", _Divided(lambda x: x)),
+    ("a division by the root of the sum of squares (L2)", _Divided(lambda x: x, 2)),
+    ("a sigmoid divided by the sum of sigmoids", _Divided(torch.sigmoid)),
+    ("a softplus divided by its sum", _Divided(torch.nn.functional.softplus)),
+    ("the absolute values divided by their sum", _Divided(torch.abs)),
+    ("squares divided by their sum", _Divided(torch.square)),
+    ("1 + elu divided by its sum", _Divided(lambda x: 1 + torch.nn.functional.elu(x))),
+)
+"""Ways from scores to weights that have no name in a recipe."""

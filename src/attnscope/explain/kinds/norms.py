@@ -18,7 +18,7 @@ from attnscope.explain.kinds.finding_norms import (
     described,
     norm_segments,
 )
-from attnscope.explain.kinds.rewriting import after, before, passing
+from attnscope.explain.kinds.rewriting import after, before, passing, with_operand
 from attnscope.explain.kinds.sides import Edit, OwnPart
 from attnscope.explain.levels import Level, levels
 from attnscope.explain.rotations import read_rotation
@@ -40,24 +40,25 @@ def norm_missing(side: OwnPart) -> Iterator[Edit]:
         text = f"{what} applied where the reference has none" if side.mends else f"{what} missing"
         if inside:
             yield side.without(segment, "qk-norm", f"{side.scene.stage}: {text}", way)
-        elif _is_residual(side, segment.end):
-            after_it, before_it = f"what comes after {what}", "what comes before it"
-            first, second = (after_it, before_it) if side.mends else (before_it, after_it)
-            told = f"the residual addition receives {first} where the reference adds {second}"
-            yield side.without(segment, "norm-place", told, way)
         elif elsewhere:
             yield side.without(segment, "norm-place", f"{text}; {_placement(side)}", way)
         else:
             yield side.without(segment, "norm-missing", text, way)
+    yield from _residual_before_norm(side)
 
 
-def _is_residual(side: OwnPart, value: int) -> bool:
-    """Return whether a value is what a branch is added to: an operand that no projection made."""
-    for op in side.flow.operations:
-        if value in side.flow.operands(op) and _is_addition(side, op):
-            maker = side.flow.maker.get(value)
-            return maker is not None and bool(set(op.needs) - {value})
-    return False
+def _residual_before_norm(side: OwnPart) -> Iterator[Edit]:
+    """Propose that a residual addition alone receives what comes before a norm."""
+    for segment in norm_segments(side):
+        what, way = described(side, segment), " ".join(sorted(segment.names))
+        for op in side.flow.operations:
+            if segment.end not in side.flow.operands(op) or not _is_addition(side, op):
+                continue
+            after_it, before_it = f"what comes after {what}", "what comes before it"
+            first, second = (after_it, before_it) if side.mends else (before_it, after_it)
+            told = f"the residual addition receives {first} where the reference adds {second}"
+            edited = with_operand(op, segment.end, segment.start)
+            yield side.edited("norm-place", told, edited, at=segment.place, way=f"residual {way}")
 
 
 def _placement(side: OwnPart) -> str:

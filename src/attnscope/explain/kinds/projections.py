@@ -6,18 +6,20 @@ so any order is read, also one without a name.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from functools import partial
-from itertools import product
+from itertools import combinations, product
 
 import torch
 from torch import Tensor
 
+from attnscope.errors import AttnscopeError
 from attnscope.explain.change import Change
 from attnscope.explain.columns import Columns, Pool, find_columns
-from attnscope.explain.flow import CONTRACTIONS
+from attnscope.explain.flow import CONTRACTIONS, flow_of
 from attnscope.explain.kinds.packing import splits_like
 from attnscope.explain.levels import Level, levels
+from attnscope.explain.part import Part
 from attnscope.explain.rotations import pairs_of
 from attnscope.explain.scene import Scene
 from attnscope.explain.slack import slack_of
@@ -26,6 +28,7 @@ __all__ = ["other_stream", "projections"]
 
 _NAMES = ("q", "k", "v")
 _SHOWN = 6
+_SPLIT = "the fused projection is split in another order, as"
 _SEQUENCES = {"input": "queries", "input_q": "queries", "input_k": "keys", "input_v": "values"}
 
 
@@ -37,6 +40,7 @@ def projections(scene: Scene) -> Iterator[Change]:
     own = scene.reference.stages, scene.reference.parts
     ways = {name: levels(own[0][name], own[1].get(name)) for name in _NAMES if name in own[0]}
     seen: list[Tensor] = []
+    found = False
     for level in reversed(levels(scene.actual, scene.candidate.parts.get(scene.stage))):
         if any(level.tensor.shape == t.shape and torch.equal(level.tensor, t) for t in seen):
             continue
@@ -45,29 +49,82 @@ def projections(scene: Scene) -> Iterator[Change]:
             columns = find_columns(level.tensor, pools, slack)
             if columns is None:
                 continue
+            found = True
             told = _told(columns, scene, ways)
             if told is not None:
                 yield from _applied(told, columns, ways[scene.stage])
             break
-    yield from _other_weights(scene)
+    if not found:
+        yield from _other_weights(scene)
 
 
 def _other_weights(scene: Scene) -> Iterator[Change]:
     """Propose that a stage is computed with the weights of another, from its own sequence."""
-    own = scene.reference.parts.get(scene.stage)
+    stage = scene.stage
+    made = {name: list(_made_with(scene, name)) for name in _NAMES}
+    used = {name: _used(scene, name, made[name]) for name in _NAMES}
+    for name, tensor in made[stage]:
+        text = f"{stage} is computed with what the reference computes {name} with"
+        key = "k-for-v" if "v" in {stage, name} else "q-k-swapped"
+        sources = used | {stage: name}
+        if sorted(sources.values()) == sorted(_NAMES) and _is_packed(scene):
+            split = " | ".join(next(n for n in _NAMES if sources[n] == each) for each in _NAMES)
+            key = "split-order"
+            text = f"{_SPLIT} [{split}] where the reference has [q | k | v]: {text}"
+        yield Change(key, text, lambda tensor=tensor: tensor)  # type: ignore[misc]
+
+
+def _made_with(scene: Scene, stage: str) -> Iterator[tuple[str, Tensor]]:
+    """Iterate over what the weights of the other stages make of what one of them receives."""
+    own = scene.reference.parts.get(stage)
     for name in _NAMES:
         other = scene.reference.parts.get(name)
-        if name == scene.stage or own is None or other is None:
+        if name == stage or own is None or other is None:
             continue
         if own.origin is None or other.origin is None:
             continue
-        received = own.given.get(own.origin)
-        if received is not None:
-            yield Change(
-                "k-for-v" if "v" in {scene.stage, name} else "q-k-swapped",
-                f"{scene.stage} is computed with what the reference computes {name} with",
-                partial(other.run, None, {other.origin: received}),
-            )
+        received, theirs = own.given.get(own.origin), other.given.get(other.origin)
+        if received is not None and theirs is not None:
+            with contextlib.suppress(AttnscopeError, RuntimeError):
+                yield name, _fed(other, received, theirs)
+
+
+def _fed(part: Part, received: Tensor, own: Tensor) -> Tensor:
+    """Return what a projection makes of another sequence; it has learnt the length of its own."""
+    assert part.origin is not None  # noqa: S101  those that are asked have one
+    differing = [a for a, sizes in enumerate(zip(received.shape, own.shape)) if len({*sizes}) > 1]
+    if not differing or received.ndim != own.ndim:
+        return part.run(given={part.origin: received})
+    (axis,) = differing
+    pieces = []
+    for piece in received.split(own.shape[axis], axis):
+        filled = torch.zeros_like(own)
+        filled.narrow(axis, 0, piece.shape[axis]).copy_(piece)
+        pieces.append(part.run(given={part.origin: filled})[:, :, : piece.shape[axis]])
+    return torch.cat(pieces, 2)
+
+
+def _used(scene: Scene, stage: str, made: list[tuple[str, Tensor]]) -> str:
+    """Return with whose weights the candidate computes a stage; "": with nobody's."""
+    part = scene.candidate.parts.get(stage)
+    ours = part.run() if part is not None else scene.candidate.stages.get(stage)
+    own = scene.reference.stages.get(stage)
+    options = [*made, *([] if own is None else [(stage, own)])]
+    for name, tensor in options:
+        alike = ours is not None and ours.shape == tensor.shape
+        if alike and ours is not None and float((ours - tensor).abs().max()) <= slack_of(scene):
+            return name
+    return ""
+
+
+def _is_packed(scene: Scene) -> bool:
+    """Return whether the candidate has the weights of several stages in one parameter."""
+    weights = [
+        {name for value, name in part.parameters.items() if value in flow_of(part).leaves}
+        for stage in _NAMES
+        if (part := scene.candidate.parts.get(stage)) is not None
+    ]
+    return any(not first.isdisjoint(second) for first, second in combinations(weights, 2))
 
 
 def _pools(stage: str, ways: dict[str, list[Level]]) -> Iterator[tuple[Pool, ...]]:
@@ -130,10 +187,8 @@ def _taken(
             text = f"{moved[0]} and {moved[1]} are swapped: {text}"
         order = [next(n for n in _NAMES if sources[n] == each) for each in _NAMES]
         if _is_fused(scene) or len(moved) == len(_NAMES):
-            told = (
-                f"the fused projection is split as [{' | '.join(order)}] where the reference has "
-            )
-            return "split-order", f"{told}[q | k | v]; {text}{rest}"
+            told = f"{_SPLIT} [{' | '.join(order)}] where the reference has [q | k | v]"
+            return "split-order", f"{told}; {text}{rest}"
     return ("k-for-v" if "v" in {stage, name} else "q-k-swapped"), text + rest
 
 
@@ -184,7 +239,7 @@ def _mixed(columns: Columns, stage: str, ways: dict[str, list[Level]]) -> tuple[
     if split is not None:
         return (
             "split-order",
-            f"the fused projection is split as {split.split} where it is packed as {split.packed}",
+            f"{_SPLIT} {split.split} where it is packed as {split.packed}",
         )
     first = [
         f"{columns.pools[int(p)].name}[head {int(h)}, feature {int(f)}]"

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from attnscope.calls.program import Operation
-from attnscope.explain.flow import CONTRACTIONS, Segment
+from attnscope.explain.flow import CONTRACTIONS
+from attnscope.explain.kinds.factors import is_embedded, is_projected
 from attnscope.explain.kinds.finding_norms import as_function, described, norm_segments
-from attnscope.explain.kinds.rewriting import after, before, passing, replaced, with_operand
+from attnscope.explain.kinds.rewriting import before, passing, replaced, with_operand
 from attnscope.explain.kinds.sides import Edit, OwnPart
 
 __all__ = [
     "activation",
     "dropout_around",
-    "embedding_scale",
-    "factor",
     "piece_missing",
     "residual",
     "rewired",
@@ -39,7 +37,9 @@ def residual(side: OwnPart) -> Iterator[Edit]:
         if len(shapes) != 1:
             continue
         stream, branch = _roles(side, operands)
-        if not any(_projected(side, value) for value in operands):
+        if not any(is_projected(side, value) for value in operands) and any(
+            is_embedded(side, value) for value in operands
+        ):
             continue  # embeddings are added up
         where = _place(side, op, branch)
         for key, text, edited in _additions(side, op, stream, branch):
@@ -54,17 +54,19 @@ def _additions(
     if side.mends:
         yield "residual-doubled", "residual added where the reference has none,", alone
         yield "residual-doubled", "a branch added where the reference has none,", skipped
-        return
-    yield "residual-missing", "residual missing: only the branch goes on", alone
-    yield "residual-missing", "branch missing: only the residual goes on", skipped
-    yield "residual-doubled", "residual added twice", before(op, stream, _twice)
-    yield "residual-doubled", "branch added twice", before(op, branch, _twice)
-    yield "residual-sign", "branch subtracted", before(op, branch, torch.neg)
-    shape = side.flow.values[stream].shape
-    for value in sorted(set(side.flow.dominators(branch)) - {stream}):
-        if side.flow.values[value].shape == shape:
-            text = "residual is what the branch starts from, after its norm,"
-            yield "residual-place", text, with_operand(op, stream, value)
+    else:
+        yield "residual-missing", "residual missing: only the branch goes on", alone
+        yield "residual-missing", "branch missing: only the residual goes on", skipped
+        yield "residual-doubled", "residual added twice", before(op, stream, _twice)
+        yield "residual-doubled", "branch added twice", before(op, branch, _twice)
+        yield "residual-sign", "branch subtracted", before(op, branch, torch.neg)
+    first, second = ("before", "after") if side.mends else ("after", "before")
+    for value in _starts(side, stream):
+        text = (
+            f"the residual addition receives what comes {first} the norm of the branch, where the "
+            f"reference adds what comes {second} it,"
+        )
+        yield "norm-place", text, with_operand(op, stream, value)
 
 
 def _twice(tensor: Tensor) -> Tensor:
@@ -72,14 +74,37 @@ def _twice(tensor: Tensor) -> Tensor:
 
 
 def _roles(side: OwnPart, operands: list[int]) -> tuple[int, int]:
-    """Return which operand is the stream and which the branch: a branch ends in a projection."""
-    first, second = operands
-    makers = [_last_product(side, value) for value in operands]
-    if makers[0] is not None and makers[1] is None:
-        return second, first
-    if makers[0] is None or makers[1] is None:
-        return first, second
-    return (first, second) if first < second else (second, first)
+    """Return which operand is the stream and which the branch: a branch follows from the stream.
+
+    So a branch has all products behind it that the stream has, and its own; what the part is given
+    instead of computing it is looked behind.
+    """
+    first, second = sorted(operands, key=lambda value: (_products(side, value), value))
+    return first, second
+
+
+def _products(side: OwnPart, value: int) -> int:
+    """Return how many products with matrices a value follows from."""
+    return sum(op.name in CONTRACTIONS for op in side.part.program.needed((value,), {}))
+
+
+def _starts(side: OwnPart, stream: int) -> Iterator[int]:
+    """Iterate over what is made of a stream on the way to projections, as large as it is.
+
+    They are looked for in the whole run, since the part may not contain the branch.
+    """
+    program, known = side.part.program, side.part.parameters.keys()
+    before = side.flow.values[stream]
+    reached = {stream: before.shape}
+    for op in program.operations:
+        if op.name in CONTRACTIONS or reached.keys().isdisjoint(op.values()):
+            continue
+        if op.name.strip("_") not in _ADDS or len(set(op.values()) - known) == 1:
+            reached.update(zip(op.defines, op.shapes, strict=False))
+    alike = [value for value, shape in reached.items() if shape == before.shape]
+    for value, tensor in program.run(alike, side.part.given).items():
+        if not torch.equal(tensor, before):
+            yield value
 
 
 def _last_product(side: OwnPart, value: int) -> Operation | None:
@@ -98,80 +123,6 @@ def _place(side: OwnPart, op: Operation, branch: int) -> str:
     names = side.flow.parameters_of((made,)) if made is not None else ()
     where = f"after {names[0].rpartition('.')[0]}" if names else "around a block"
     return where if op.source is None else f"{where} (line {op.source.line})"
-
-
-def embedding_scale(side: OwnPart) -> Iterator[Edit]:
-    """Propose a factor of the embeddings left out, or √d_model where there is none."""
-    found = False
-    for segment in side.flow.segments:
-        if not _projected(side, segment.start):
-            for edit in _without_factor(side, segment, "embedding-scale"):
-                found = True
-                yield edit
-    if side.mends or found:
-        return
-    for op in side.flow.operations:
-        made = op.defines[0]
-        looked_up = op.name == "embedding" or (
-            op.name == "getitem" and made in side.flow.activations and not side.flow.operands(op)
-        )
-        if not looked_up:
-            continue
-        size = side.flow.values[made].shape[-1]
-        for text, factor in {"√d_model": size**0.5, "1/√d_model": size**-0.5}.items():
-            scaled = after(op, partial(_times, factor))
-            told = f"embeddings times {factor:.6g} = {text} where the reference has no factor"
-            yield side.edited("embedding-scale", told, scaled)
-
-
-def _times(number: float, tensor: Tensor) -> Tensor:
-    return tensor * number
-
-
-def factor(side: OwnPart) -> Iterator[Edit]:
-    """Propose a constant factor of a branch or stream left out."""
-    for segment in side.flow.segments:
-        if _projected(side, segment.start):
-            yield from _without_factor(side, segment, "factor")
-
-
-def _without_factor(side: OwnPart, segment: Segment, key: str) -> Iterator[Edit]:
-    number = None if segment.projects else _factor(side, segment)
-    if number is None:
-        return
-    told = f"{number:.6g}{_equal(number, side.flow.values[segment.end].shape[-1])}"
-    if side.mends:
-        text = f"a factor of {told} where the reference has none, {segment.place}"
-    else:
-        text = f"no factor where the reference has {told}, {segment.place}"
-    yield side.without(segment, key, text, "without")
-
-
-def _projected(side: OwnPart, value: int) -> bool:
-    """Return whether a value follows from a projection or an earlier attention."""
-    if value in side.part.given:
-        return True
-    made = side.part.program.needed((value,), side.part.given)
-    return any(op.name in CONTRACTIONS or set(op.needs) & set(side.part.given) for op in made)
-
-
-def _factor(side: OwnPart, segment: Segment) -> float | None:
-    """Return the number that a segment multiplies with; None: it does more."""
-    start, end = side.flow.values[segment.start], side.flow.values[segment.end]
-    at = start.abs().argmax()
-    size = float(start.flatten()[at])
-    if size == 0:
-        return None
-    factor = float(end.flatten()[at]) / size
-    gap = float((start * factor - end).abs().max())
-    return factor if gap <= _ALIKE * float(end.abs().max()) else None
-
-
-def _equal(factor: float, size: int) -> str:
-    for name, value in {f"√{size}": size**0.5, f"1/√{size}": size**-0.5}.items():
-        if abs(factor - value) <= 1e-3 * value:
-            return f" = {name}"
-    return ""
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -18,7 +18,11 @@ from attnscope.explain.kinds.naming import Names, number, numbers, ratio_name, s
 __all__ = ["edits", "names_of"]
 
 _SAME = 1e-6
-_STARTS = (1 / 64, 1 / 16, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 16.0)
+_SNAPS = 1e-5
+"""A fitted scale so near to a known one is that."""
+
+_STARTS = (0.9, 1.1)
+"""Ratios to start a fit from, beside the known ones."""
 
 
 def edits(inside: Inside) -> Iterator[Edit]:
@@ -33,14 +37,14 @@ def edits(inside: Inside) -> Iterator[Edit]:
         elif not _same(inside.hint.scale, reference):
             yield _edit(inside, inside.hint.scale)
         return
-    tried = _hypotheses(inside)
-    for value in tried:
+    known = _hypotheses(inside)
+    if inside.fits:
+        found = _fit(inside, known)
+        known = [] if found is None else [found]
+    for value in known:
         yield _edit(inside, value)
     if inside.reaches("weights"):
         yield from _after_softmax(inside)
-    found = _fit(inside)
-    if found is not None and not any(_same(found, value) for value in tried):
-        yield _edit(inside, found)
 
 
 def names_of(inside: Inside) -> Names:
@@ -66,7 +70,12 @@ def _hypotheses(inside: Inside) -> list[float | Tensor]:
     """Return the scales that people apply by mistake, the commonest first, each number once."""
     reference = inside.recipe.scale
     head_dim = inside.sizes.head_dim
-    values: list[float | Tensor] = [value for _, value in names_of(inside).formulas()]
+    widths = ("1 ", "head_dim", "d_model")  # those of numbers of heads or keys are fitted
+    values: list[float | Tensor] = [
+        value
+        for name, value in names_of(inside).formulas()
+        if any(width in name for width in widths)
+    ]
     if isinstance(reference, Tensor):
         times: tuple[float, ...] = (1 / sqrt(head_dim), sqrt(head_dim), log(2), 1 / log(2))
         values += [reference.double() * factor for factor in times]
@@ -157,8 +166,8 @@ def _after_softmax(inside: Inside) -> Iterator[Edit]:
     yield Edit("scale", text, apply)
 
 
-def _fit(inside: Inside) -> float | Tensor | None:
-    """Return the scale that fits: one number, else one a head."""
+def _fit(inside: Inside, known: list[float | Tensor]) -> float | Tensor | None:
+    """Return the scale that fits, from the known ones on: one number, else one a head."""
     reference = inside.recipe.scale
     assert reference is not None  # noqa: S101  the caller has asked
 
@@ -166,10 +175,14 @@ def _fit(inside: Inside) -> float | Tensor | None:
         scale = ratio * torch.as_tensor(reference, dtype=torch.float64).to(ratio)
         return _with_scale(inside.course, scale)
 
-    ratio = fitted(inside, make, _STARTS, by_head=True)
+    ratios = [_ratio(value, reference) for value in known]
+    starts = dict.fromkeys([*(ratio for ratio in ratios if ratio and ratio > 0), *_STARTS])
+    ratio = fitted(inside, make, tuple(starts), by_head=True)
     if ratio is None:
         return None
     one = single(ratio)
     if one is None or isinstance(reference, Tensor):
         return ratio * reference
-    return reference * one
+    found = reference * one
+    close = (v for v in known if not isinstance(v, Tensor) and isclose(v, found, rel_tol=_SNAPS))
+    return next(close, found)

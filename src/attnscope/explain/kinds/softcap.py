@@ -21,6 +21,7 @@ _USUAL = (50.0, 30.0, 20.0, 15.0, 10.0, 5.0, 100.0)
 """Caps in use: Gemma 2 has 50 on scores and 30 on logits, Grok 30, others between."""
 
 _SAME = 1e-6
+_SNAPS = 1e-4
 _TO_MASK = "after the mask: a hidden key has the score -{0}, not -inf"
 
 
@@ -36,14 +37,9 @@ def edits(inside: Inside) -> Iterator[Edit]:
     elif own is not None:
         yield _edit(own, None)
         yield from _places(own)
-        tried = [cap for cap in (*_USUAL, own / 2, own * 2) if cap != own]
-        for cap in dict.fromkeys(tried):
-            yield _edit(own, cap)
-        yield from _fit(inside, own, tried)
+        yield from _others(inside, own, (*_USUAL, own / 2, own * 2))
     else:
-        for cap in _USUAL:
-            yield _edit(None, cap)
-        yield from _fit(inside, None, list(_USUAL))
+        yield from _others(inside, None, _USUAL)
 
 
 def _edit(own: float | None, other: float | None) -> Edit:
@@ -99,19 +95,26 @@ def _biased(scores: Tensor, recipe: Recipe) -> Tensor:
     return scores if recipe.bias is None else scores + recipe.bias.to(scores)
 
 
-def _fit(inside: Inside, own: float | None, tried: list[float]) -> Iterator[Edit]:
-    """Fit a cap where none of the usual ones is it."""
+def _others(inside: Inside, own: float | None, usual: tuple[float, ...]) -> Iterator[Edit]:
+    """Fit another cap from the usual ones; where nothing can be fitted, try these.
 
-    def make(cap: Tensor) -> Course:
+    It is 1/cap² that is fitted: scores are about s - s³/(3 cap²), linear in it.
+    """
+    caps = list(dict.fromkeys(cap for cap in usual if cap != own))
+    if not inside.fits:
+        yield from (_edit(own, cap) for cap in caps)
+        return
+
+    def make(curvature: Tensor) -> Course:
+        cap = curvature.rsqrt()
+
         def step(raw: Tensor, recipe: Recipe) -> Tensor:
             scores = scaled(raw, recipe)
             return masked(_biased(cap * torch.tanh(scores / cap), recipe), recipe)
 
         return replace(inside.course, scoring=step)
 
-    found = fitted(inside, make, (0.5, 2.0, 8.0, 32.0, 128.0))
-    if found is None:
-        return
-    cap = float(found)
-    if cap > 0 and not any(isclose(cap, other, rel_tol=_SAME) for other in tried):
-        yield _edit(own, cap)
+    found = fitted(inside, make, (4.0, 0.25, *(cap**-2 for cap in caps)))
+    if found is not None and float(found) > 0:
+        cap = float(found) ** -0.5
+        yield _edit(own, next((c for c in caps if isclose(c, cap, rel_tol=_SNAPS)), cap))

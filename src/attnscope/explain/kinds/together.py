@@ -14,6 +14,12 @@ __all__ = ["together"]
 _LEADS = 6
 """Edits that are tried as the larger of two faults: those that leave least."""
 
+_A_KIND = 2
+"""Edits of each kind that are tried; kinds put the likely ones first."""
+
+_PAIRS = 32
+"""Pairs that are tried."""
+
 
 def together(kinds: Sequence[tuple[Edits, str]]) -> Callable[[Scene], Iterator[Change]]:
     """Return the kind of change that applies two edits of different kinds.
@@ -28,7 +34,7 @@ def together(kinds: Sequence[tuple[Edits, str]]) -> Callable[[Scene], Iterator[C
             return
         inside = Inside(whole.scene, whole.course, whole.hint, fits=False)
         ranked = _ranked(inside, kinds)
-        left = inside.affordable
+        left = min(_PAIRS, inside.affordable)
         done: set[frozenset[int]] = set()
         for _, lead, one in ranked[:_LEADS]:
             for _, other, two in ranked:
@@ -51,7 +57,7 @@ def _ranked(inside: Inside, kinds: Sequence[tuple[Edits, str]]) -> list[tuple[fl
     for index, (edits, acts_at) in enumerate(kinds):
         if not inside.reaches(acts_at):
             continue
-        for edit in islice(edits(inside), inside.affordable // 8):
+        for edit in islice(edits(inside), min(_A_KIND, inside.affordable // 8)):
             left = inside.misfit(edit.apply(inside.course))
             ranked.append((left, index, edit))
     return sorted(ranked, key=lambda entry: entry[0])

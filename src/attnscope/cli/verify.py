@@ -1,0 +1,244 @@
+"""`attnscope verify`: a candidate against a reference, stage by stage."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from attnscope.cli.command import Command
+from attnscope.errors import AttnscopeError, TargetError
+
+if TYPE_CHECKING:
+    from attnscope.differ import Verification
+    from attnscope.targets import Both
+
+_EQUAL, _DIFFERENT = 0, 1
+
+
+class Weights(click.ParamType[str | Path]):
+    """How the candidate gets its weights: a word, or map=FILE."""
+
+    name = "weights"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002  click's signature
+        """Return what the help shows."""
+        return "auto|keep|copy|map=FILE"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | Path:
+        """Return the word, or the path of the file."""
+        if isinstance(value, Path) or value in {"auto", "keep", "copy"}:
+            return value  # type: ignore[no-any-return]
+        kind, sign, file = str(value).partition("=")
+        if kind != "map" or not sign:
+            self.fail(f"{value!r} is none of auto, keep, copy, map=FILE", param, ctx)
+        if not Path(file).is_file():
+            self.fail(f"there is no file {file!r}: write map=FILE.json", param, ctx)
+        return Path(file)
+
+
+class Factor(click.ParamType[float]):
+    """A finite number above zero."""
+
+    name = "factor"
+
+    def convert(
+        self,
+        value: Any,
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Return the number."""
+        try:
+            number = float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number", param, ctx)
+        if not 0 < number < math.inf:
+            self.fail(f"{value} is not a finite number above 0", param, ctx)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How to compare, and how to show it."""
+
+    weights: str | Path
+    seed: int
+    tolerance: float
+    gradients: bool
+    matrix: bool
+    format: str
+    all: bool
+
+    def check(self) -> None:
+        """Refuse what can't go together."""
+        if self.format == "json" and self.all:
+            raise click.UsageError("--all is for people: JSON has every stage and pair anyway")
+
+
+@click.command(
+    cls=Command,
+    name="verify",
+    short_help="Compare an implementation with a reference, stage by stage.",
+    example="attnscope verify examples/port_llama.py:mine arch:llama",
+)
+@click.argument("candidate")
+@click.argument("reference")
+@click.option("--inputs", metavar="FILE:NAME", help="Inputs of both sides.")
+@click.option("--text", multiple=True, help="Text to tokenise; several times, a padded batch.")
+@click.option("--expect", multiple=True, metavar="KEY=VALUE", help="What the author intends.")
+@click.option(
+    "--attention",
+    type=click.Choice(["eager", "sdpa", "flex"]),
+    help="Kernel of Hugging Face models.",
+)
+@click.option(
+    "--weights",
+    type=Weights(),
+    default="auto",
+    show_default=True,
+    help="As they are where they correspond, else copied by name; keep; copy; or as FILE says.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0, max=2**32 - 1),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Of parameters, inputs and dropout that nothing else seeds.",
+)
+@click.option(
+    "--tolerance",
+    type=Factor(),
+    metavar="FACTOR",
+    default=1.0,
+    show_default=True,
+    help="Widens every limit; 1 is what rounding explains.",
+)
+@click.option("--no-gradients", is_flag=True, help="Compare the forward pass alone.")
+@click.option("--no-matrix", is_flag=True, help="Compare on the given inputs alone.")
+@click.option("--all", is_flag=True, help="Show every stage and every pair of weights.")
+@click.option(
+    "--format",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="A table for people, or JSON for programs.",
+)
+def command(candidate: str, reference: str, **options: Any) -> int:
+    """Compare CANDIDATE with REFERENCE: exit 0 if equal, 1 with the first difference.
+
+    Either is a TARGET (see attnscope --help) or a function of (q, k, v, …) in torch or NumPy:
+    file.py:fn, torch.nn.functional:scaled_dot_product_attention, or attnscope.reference, the
+    definition. Weights and inputs are made alike first; an explanation is a change that was
+    tried and made the first wrong stage agree.
+    """
+    words = {name: options.pop(name) for name in ("text", "inputs", "expect", "attention")}
+    options["gradients"] = not options.pop("no_gradients")
+    options["matrix"] = not options.pop("no_matrix")
+    asked = Asked(**options)
+    asked.check()
+    with contextlib.redirect_stdout(sys.stderr):  # what models and libraries print is no result
+        result = _compare(candidate, reference, words, asked)
+    _write(result, asked)
+    return _EQUAL if result.equal else _DIFFERENT
+
+
+def _compare(candidate: str, reference: str, words: dict[str, Any], asked: Asked) -> Verification:
+    """Load both sides and compare them, with signs of life on standard error."""
+    import torch
+
+    from attnscope.cli.progress import Progress
+    from attnscope.targets import Wishes, both
+
+    torch.manual_seed(asked.seed)  # parameters and inputs that nobody seeded are the same next time
+    with Progress() as progress:
+        progress.now(f"reading {candidate} and {reference}")
+        wishes = Wishes(
+            inputs=words["inputs"],
+            texts=words["text"],
+            expect=words["expect"],
+            attention=words["attention"],
+            announce=progress.say,
+        )
+        sides = both(candidate, reference, wishes)
+        progress.now(f"comparing {candidate} with {reference}")
+        return _verified(sides, asked)
+
+
+def _verified(sides: Both, asked: Asked) -> Verification:
+    """Compare two sides; what is raised in the code of either is an error with its line."""
+    import attnscope
+    from attnscope.targets.blame import describe, place, raised_in
+
+    names = sides.candidate.name, sides.reference.name
+    _need_inputs(sides)
+    folder = sides.candidate.folder or sides.reference.folder
+    try:
+        with sides.importing():
+            return attnscope.verify(
+                sides.candidate.run,
+                sides.reference.run,
+                inputs=sides.inputs,
+                expect=sides.expect,
+                weights=asked.weights,
+                gradients=asked.gradients,
+                matrix=asked.matrix,
+                seed=asked.seed,
+                factor=asked.tolerance,
+                names=names,
+            )
+    except AttnscopeError as error:
+        cause = error.__cause__
+        if cause is None or not error.doing.startswith("running "):
+            raise
+        raise TargetError(
+            error.doing, f"{error.found} at {place(cause, folder)}", error.todo
+        ) from cause
+    except (Exception, SystemExit) as error:
+        if not raised_in(error, (sides.candidate.folder, sides.reference.folder)):
+            raise
+        found = f"{describe(error)} at {place(error, folder)}"
+        doing = f"comparing {names[0]} with {names[1]}"
+        raise TargetError(
+            doing, found, "mend that line, or give other inputs with --inputs"
+        ) from error
+
+
+def _need_inputs(sides: Both) -> None:
+    """Refuse a function of other arguments than q, k and v, for which no inputs can be made."""
+    from attnscope.differ.subject import takes_qkv
+
+    if sides.inputs is not None:
+        return
+    for side in (sides.reference, sides.candidate):
+        if not takes_qkv(side.run):
+            raise TargetError(
+                f"comparing {sides.candidate.name} with {sides.reference.name}",
+                f"the arguments of {side.name} are not q, k, v, so no inputs can be made for it",
+                "give --inputs file.py:name, or define `inputs` in its file",
+            )
+
+
+def _write(result: Verification, asked: Asked) -> None:
+    """Write the result to standard output."""
+    if asked.format == "json":
+        from attnscope.show.json import plain, to_text
+
+        click.echo(to_text(plain(result.to_json())))
+        return
+    from attnscope.cli.progress import result_console
+    from attnscope.show.verification import verification_view
+
+    console = result_console()
+    console.print(verification_view(result, whole=asked.all, width=console.width))
