@@ -119,7 +119,7 @@ def test_the_text_states_no_measured_number_that_is_not_shown() -> None:
         ("std 0.85 of 3", "std 0.87 of 3", False),
         ("std 0.85 of 3", "std 0.85 of 4", False),
         ("std 0.85 of 3", "std 0.85 of", False),
-        ("[0.849 0.05 ]", "[0.849 0.051]", True),
+        ("[0.849 0.05]", "[0.849 0.051]", True),
         ("0.00", "-0.01", True),
         ("nan", "0.00", False),
         ("grad.q 0.10", "grad.k 0.10", False),

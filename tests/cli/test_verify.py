@@ -243,6 +243,46 @@ def test_what_nobody_seeded_is_the_same_next_time(attnscope: Runner) -> None:
     assert attnscope(*words, "--seed", "5").out != first.out
 
 
+SEEDED = """
+import torch
+from torch import nn
+
+class Fused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+    def forward(self, x):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return self.out((q @ k.mT / 8**0.5).softmax(-1) @ v)
+
+class Split(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(8, 8) for _ in range(4))
+    def forward(self, x):
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        return self.out((q @ k.mT / 8**0.5).softmax(-1) @ v)
+
+def seeded():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(SEED)
+        return Fused()
+
+inputs = {"x": torch.ones(2, 3, 8)}
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_model_that_nobody_seeded_shares_no_numbers_with_a_seeded_one(
+    attnscope: Runner, files: Path, seed: int
+) -> None:
+    (files / "seeded.py").write_text(SEEDED.replace("SEED", str(seed)))
+    words = ("verify", "seeded.py:Split", "seeded.py:seeded", "--no-matrix", "--seed", str(seed))
+    done = attnscope(*words, "--format", "json")
+    assert done.status == 0, done.err
+    assert {pair["proof"] for pair in read(done)["weights"]["pairs"]} == {"copied"}
+
+
 def test_help_names_the_command_with_its_example(attnscope: Runner) -> None:
     assert "attnscope verify examples/port_llama.py:mine arch:llama" in attnscope("--help").out
     told = attnscope("verify", "--help")

@@ -178,9 +178,9 @@ def test_stages_before_the_scores_are_left_to_others() -> None:
     assert found is None or found.key not in get_args(Key)
 
 
-def test_a_reference_without_a_recipe_explains_nothing_inside() -> None:
+def test_sides_without_a_recipe_explain_nothing_inside() -> None:
     right = steps(SIZES[0])
-    whole = scene(right, replace(right, scale=1.0), "read")
+    whole = scene(right, replace(right, scale=1.0), "opaque")
     reference = replace(whole.reference, attention=None)
     assert explain(replace(whole, reference=reference)) is None
 

@@ -18,7 +18,7 @@ KEYS = frozenset(
     "heads-permuted heads-by-view merge-by-view norm-place norm-missing norm-eps residual-missing "
     "residual-doubled weights-factor rounding gradient-stopped".split()
 )
-FINER = frozenset("bias-heads bias-scaled qk-norm residual-place".split())
+FINER = frozenset("bias-heads bias-scaled mask-extra qk-norm residual-place".split())
 """More exact names of some of them."""
 
 STAGES = frozenset("input q k v raw_scores scores weights context output model".split())

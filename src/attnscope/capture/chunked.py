@@ -24,6 +24,7 @@ from attnscope.capture.gradients import Cotangent
 from attnscope.capture.provenance import Chain, Node, to_chain
 from attnscope.capture.reading.recipe import read_chunk
 from attnscope.capture.recorded import RecordedEvidence
+from attnscope.capture.recorded_gradients import gradient_through_scores
 
 _ENDS = frozenset({"softmax", "log_softmax", "logsumexp"})
 
@@ -183,7 +184,7 @@ class ChunkedEvidence(Evidence):
         pieces, start = [], 0
         for part in self.parts:
             keys = part.sizes.keys
-            pieces.append(part.gradient_of_scores(name, gradient[..., start : start + keys]))
+            pieces.append(gradient_through_scores(part, name, gradient[..., start : start + keys]))
             start += keys
         return torch.cat(pieces, 2) if name == "k" else torch.stack(pieces).sum(0)
 

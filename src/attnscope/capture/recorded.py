@@ -18,6 +18,7 @@ from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
 from attnscope.calls.tolerance import largest_relative
 from attnscope.capture.gradients import Cotangent
+from attnscope.capture.naming import named, unnamed
 from attnscope.capture.provenance import Chain, Node, Operand, Output, to_chain
 from attnscope.capture.reading.axes import AxesReading
 from attnscope.capture.reading.kvindex import kv_index, picked, summed
@@ -25,8 +26,8 @@ from attnscope.capture.reading.recipe import Reading, read_recipe
 from attnscope.capture.reading.sheet import axis_names, shape_rows
 from attnscope.capture.reading.stages import Stages, find_stages
 from attnscope.capture.reading.trails import scale_of
+from attnscope.capture.recorded_gradients import gradient_of
 from attnscope.errors import ReplayError
-
 
 _ADDING = frozenset("baddbmm addbmm addmm addmv".split())
 """Products that add something of their own: q·k itself is nowhere."""
@@ -123,17 +124,17 @@ class RecordedEvidence(Evidence):
     def _value(self, name: str) -> Tensor:
         if name in {"scores", "weights"}:
             return self._stage(name)
-        held, arrangement = self._kept(name)
+        held, arrangement = self.kept_as(name)
         return self._read(name, arrangement, held.tensor)
 
-    def _kept(self, name: str) -> tuple[Held, Arrangement]:
+    def kept_as(self, name: str) -> tuple[Held, Arrangement]:
         """Return the model's own tensor and how it is arranged."""
         first = self.products[0]
         if name == "context":
-            return first.output, _named(self.axes.context, name, first.output)
+            return first.output, named(self.axes.context, name, first.output)
         operand = {"q": self.q_operand, "k": self.k_operand, "v": first.value}[name]
         own = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
-        return operand.held, _named(own, name, operand.held)
+        return operand.held, named(own, name, operand.held)
 
     def _scale(self, name: str) -> Tensor | float:
         """Return what was multiplied into q or k before they met."""
@@ -174,7 +175,7 @@ class RecordedEvidence(Evidence):
         if name in {"scores", "weights"}:
             return self._inner_spot(name)
         try:
-            held, arrangement = self._kept(name)
+            held, arrangement = self.kept_as(name)
         except ReplayError:
             return None
 
@@ -185,12 +186,12 @@ class RecordedEvidence(Evidence):
             return self._write(name, arrangement, held.tensor, tensor)
 
         def read_gradient(tensor: Tensor) -> Tensor:
-            return self._read_gradient(name, arrangement, tensor)
+            return self.read_gradient(name, arrangement, tensor)
 
         return Spot(held, read, write, read_gradient)
 
     def _inner_spot(self, name: str) -> Spot | None:
-        output, arrangement = self._place_of(name)
+        output, arrangement = self.place_of(name)
         kept = output.node.outputs
         whole = arrangement.shape[2:] == (self.sizes.queries, self.sizes.keys)
         if not kept or not whole or output.node.writes:
@@ -198,7 +199,8 @@ class RecordedEvidence(Evidence):
         read = arrangement.canonical
         return Spot(Held(kept[output.index]), read, arrangement.restore, read)
 
-    def _read_gradient(self, name: str, arrangement: Arrangement, gradient: Tensor) -> Tensor:
+    def read_gradient(self, name: str, arrangement: Arrangement, gradient: Tensor) -> Tensor:
+        """Return a gradient of q, k, v or context, canonical, copies added up."""
         canonical = arrangement.canonical(gradient, add_copies=True)
         if name == "context":
             return canonical
@@ -235,11 +237,11 @@ class RecordedEvidence(Evidence):
             shape = (sizes.batch, sizes.heads, sizes.queries, sizes.keys)
             return self.q_operand.held.tensor.new_empty(shape)
         if arrangement is None:
-            raise _unnamed(name, output.node.shapes[output.index])
+            raise unnamed(name, output.node.shapes[output.index])
         tensor = kept[output.index].detach() if kept else self.chain.value(output)
-        return self._keys_of(self.cut(arrangement.canonical(tensor)))
+        return self.keys_of(self.cut(arrangement.canonical(tensor)))
 
-    def _keys_of(self, canonical: Tensor) -> Tensor:
+    def keys_of(self, canonical: Tensor) -> Tensor:
         """Leave out the columns that belong to no key."""
         if canonical.shape[-1] <= self.sizes.keys:
             return canonical
@@ -272,115 +274,38 @@ class RecordedEvidence(Evidence):
         for one, tensor in (("q", q), ("k", k), ("v", v)):
             spot = self.spot(one)
             if spot is None:
-                raise _unnamed(one, self.products[0].value.held.shape)
+                raise unnamed(one, self.products[0].value.held.shape)
             given[self.chain.program.position_of(spot.held)] = spot.write(tensor.double())
         if name == "raw_scores" and self.start.name in _ADDING:
             met = list(self.recipe.kv_head_of(q.shape[1], k.shape[1]))
             return q.double() @ k.double()[:, met].mT
-        output, arrangement = self._place_of(name)
+        output, arrangement = self.place_of(name)
         position = self.chain.position(output.node, output.index)
         wanted = [position, *self.chain.changes_of(output)]
         with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
             tensor = self._exact.run(wanted, given)[position]
             if name == "context":
                 return arrangement.canonical(tensor)
-            canonical = self._keys_of(self.cut(arrangement.canonical(tensor)))
+            canonical = self.keys_of(self.cut(arrangement.canonical(tensor)))
             scale = self._scale("q") * self._scale("k") if name == "raw_scores" else 1.0
             return canonical / scale
 
-    def _place_of(self, name: str) -> tuple[Output, Arrangement]:
+    def place_of(self, name: str) -> tuple[Output, Arrangement]:
         """Return where a stage is in the chain, and how it is arranged."""
         first = self.products[0]
         if name == "context":
-            return Output(first.node, 0), _named(self.axes.context, name, first.output)
+            return Output(first.node, 0), named(self.axes.context, name, first.output)
         if name == "raw_scores":
             return Output(self.start, 0), self.axes.raw
         output = self.reading.scores if name == "scores" else self.weights
         arrangement = self.axes.arrange(output.node, output.index)
         if arrangement is None:
-            raise _unnamed(name, output.node.shapes[output.index])
+            raise unnamed(name, output.node.shapes[output.index])
         return output, arrangement
 
     def gradient(self, name: str) -> Tensor:
         """Run the recorded operations under autograd from the recorded gradient of the context."""
-        first = self.products[0]
-        if name == "context":
-            context = _named(self.axes.context, name, first.output)
-            return context.canonical(first.cotangent.tensor())
-        cotangents = [product.cotangent.tensor() for product in self.products]
-        wanted = [self.chain.position(product.node) for product in self.products]
-        if name in {"scores", "weights"}:
-            return self._inner_gradient(name, wanted, cotangents)
-        if name != "v" and getattr(self.axes, name).shape[0] < self.sizes.batch:
-            return self._shared_gradient(name, wanted, cotangents)
-        operand = {"q": self.q_operand, "k": self.k_operand, "v": first.value}[name]
-        own = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
-        arrangement = _named(own, name, operand.held)
-        position = self.chain.program.position_of(operand.held)
-        leaf = operand.held.tensor.clone().requires_grad_()
-        gradient = self._backward(wanted, cotangents, position, leaf)
-        return self._read_gradient(name, arrangement, gradient)
-
-    def _shared_gradient(self, name: str, wanted: list[int], cotangents: list[Tensor]) -> Tensor:
-        """Give each sample its own gradient of a q or k that all samples share."""
-        position = self.chain.position(self.start)
-        with torch.no_grad():
-            leaf = self.chain.program.run([position])[position].clone()
-        gradient = self._backward(wanted, cotangents, position, leaf.requires_grad_())
-        product = self.cut(self.axes.raw.canonical(gradient))  # batch heads queries keys
-        q, k = self.value("q"), self.value("k")
-        scale = scale_of(self.q_operand.trail) * scale_of(self.k_operand.trail)
-        group = self.sizes.heads // k.shape[1]
-        if name == "q":
-            return product @ k.repeat_interleave(group, 1) * scale
-        by_head = product.mT @ q * scale  # batch heads keys head_dim
-        return by_head.reshape(len(by_head), k.shape[1], group, *by_head.shape[2:]).sum(2)
-
-    def gradient_of_scores(self, name: str, cotangent: Tensor) -> Tensor:
-        """Carry a gradient of the scores (batch, heads, queries, keys) on to q or k."""
-        output = self.reading.scores
-        arrangement = self.axes.arrange(output.node, output.index)
-        if arrangement is None or arrangement.shape[-1] != cotangent.shape[-1]:
-            raise _unnamed(f"the gradient of {name}", output.node.shapes[output.index])
-        operand, own = (
-            (self.q_operand, self.axes.q) if name == "q" else (self.k_operand, self.axes.k)
-        )
-        position = self.chain.program.position_of(operand.held)
-        leaf = operand.held.tensor.clone().requires_grad_()
-        wanted = self.chain.position(output.node, output.index)
-        gradient = self._backward([wanted], [arrangement.restore(cotangent)], position, leaf)
-        canonical = own.canonical(gradient, add_copies=True)
-        return self.spread(canonical) * scale_of(operand.trail)
-
-    def _inner_gradient(self, name: str, wanted: list[int], cotangents: list[Tensor]) -> Tensor:
-        output = self.reading.scores if name == "scores" else self.reading.weights
-        arrangement = self.axes.arrange(output.node, output.index)
-        if arrangement is None:
-            raise _unnamed(f"the gradient of {name}", output.node.shapes[output.index])
-        if self.chain.changes_of(output):
-            raise ReplayError(
-                doing=f"deriving the gradient of {name}",
-                found="memory that was written to through a view",
-                todo="read the gradients of q, k, v and context instead",
-            )
-        position = self.chain.position(output.node, output.index)
-        with torch.no_grad():
-            leaf = self.chain.value(output).clone()
-        gradient = self._backward(wanted, cotangents, position, leaf.requires_grad_())
-        return self.cut(arrangement.canonical(gradient))[
-            ..., self.stages.before : self.stages.before + self.sizes.keys
-        ]
-
-    def _backward(
-        self, wanted: list[int], cotangents: list[Tensor], position: int, leaf: Tensor
-    ) -> Tensor:
-        with torch.inference_mode(mode=False), torch.enable_grad():
-            values = self.chain.program.run(wanted, {position: leaf})
-            outputs = [values[index] for index in wanted]
-            (gradient,) = torch.autograd.grad(
-                outputs, [leaf], cotangents, allow_unused=True, materialize_grads=True
-            )
-        return gradient
+        return gradient_of(self, name)
 
     def context_axes(self) -> tuple[str, ...]:
         """Return what each axis of the real output is."""
@@ -391,17 +316,3 @@ class RecordedEvidence(Evidence):
     def shapes(self) -> tuple[ShapeRow, ...]:
         """Return one row a step, from the projections to the context."""
         return shape_rows(self)
-
-
-def _named(arrangement: Arrangement | None, name: str, held: Held) -> Arrangement:
-    if arrangement is None:
-        raise _unnamed(name, held.shape)
-    return arrangement
-
-
-def _unnamed(name: str, shape: tuple[int, ...]) -> ReplayError:
-    return ReplayError(
-        doing=f"deriving {name}",
-        found=f"a tensor {shape} whose axes could not be named",
-        todo="look at call.shapes() for what is known; the replay itself is not affected",
-    )

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _EQUAL, _DIFFERENT = 0, 1
 
+_APART = 2_654_435_761
+"""Keeps what nobody seeded apart from what somebody seeded with a small number: two models from
+one seed share parameters by chance, which then look like a correspondence."""
+
 
 class Weights(click.ParamType[str | Path]):
     """How the candidate gets its weights: a word, or map=FILE."""
@@ -161,7 +165,7 @@ def _compare(candidate: str, reference: str, words: dict[str, Any], asked: Asked
     from attnscope.cli.progress import Progress
     from attnscope.targets import Wishes, both
 
-    torch.manual_seed(asked.seed)  # parameters and inputs that nobody seeded are the same next time
+    torch.manual_seed((asked.seed + _APART) % 2**32)  # the same next time, whatever nobody seeded
     with Progress() as progress:
         progress.now(f"reading {candidate} and {reference}")
         wishes = Wishes(

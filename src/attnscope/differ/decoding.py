@@ -1,9 +1,9 @@
 """Decoding with a cache: token by token, and in two chunks, against the reference's full pass.
 
 The faults of a cache (a position off by one, a mask aligned to the wrong corner, keys kept of the
-wrong step) show in no full pass. A cache is Hugging Face's (`past_key_values`, `use_cache`), or
-what `expect["cache"]` says: the forward argument that takes the past, or "self", where the module
-keeps it.
+wrong step) show in no full pass. A cache is Hugging Face's (`past_key_values` or `cache`, beside
+`use_cache`), or what `expect["cache"]` says: the forward argument that takes the past, or "self",
+where the module keeps it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ _MOST_PARAMETERS = 50_000_000
 
 _ROUNDINGS = 256.0
 """Roundings of a row's largest entry: models in float64 still round to float32 inside."""
+
+_HUGGING_FACE = ("past_key_values", "cache")
+"""What Hugging Face calls the past beside `use_cache`; `cache` in the newer versions."""
 
 _SELF = "self"
 _RESETS = ("reset", "reset_cache", "clear_cache")
@@ -109,14 +112,15 @@ def fresh(subject: Subject) -> Subject:
 def _cache_of(side: Subject, expect: Mapping[str, Any]) -> _Cache | None:
     if side.model is None:
         return None
-    taken = {parameter.name for parameter in side.parameters_of_run()}
-    flags = {"use_cache": True} if "use_cache" in taken else {}
+    parameters = side.parameters_of_run()
+    taken = {parameter.name for parameter in parameters}
+    passed_on = any(p.kind is p.VAR_KEYWORD for p in parameters) and hasattr(side.model, "config")
+    flags = {"use_cache": True} if "use_cache" in taken or passed_on else {}
     said = expect.get("cache")
     if said == _SELF or said in taken:
         return _Cache(str(said), flags)
-    if {"past_key_values", "use_cache"} <= taken:
-        return _Cache("past_key_values", flags)
-    return None
+    named = next((name for name in _HUGGING_FACE if name in taken), None)
+    return _Cache(named, flags) if named is not None and flags else None
 
 
 def _count(arranged: Arrangement) -> int:
@@ -156,9 +160,8 @@ class _Runs:
         axis = next((a for a in (1, 0) if full.dim() > a and full.shape[a] == _count(given)), None)
         if axis is None or own.shape != full.shape:
             raise InputError(_DOING, "the outputs have no axis of tokens", "return one per token")
-        kind = torch.float32 if wide is not None else full.dtype
         rows = full.abs().nan_to_num().amax(-1, keepdim=True)
-        limit = _ROUNDINGS * unit_roundoff(kind) * comparison.options.factor * rows
+        limit = _ROUNDINGS * _roundoff(sides) * comparison.options.factor * rows
         apart = (own - full).abs().nan_to_num().amax(-1, keepdim=True)
         return cls(comparison, given, sides, cache, full, torch.maximum(limit, 4 * apart), axis)
 
@@ -185,7 +188,7 @@ class _Runs:
             )
         place = self._first(decoded, self.full)
         scale = self.full.abs().nan_to_num().max().clamp_min(1e-30)
-        largest = float((decoded - self.full).abs().nan_to_num(posinf=1e30).max() / scale)
+        largest = float(self._gap(decoded, self.full).max() / scale)
         if place is None:
             return Trial(Case(name, equal=True, largest=largest))
         step = next(at for at, end in enumerate(ends) if end > place[self.axis])
@@ -239,16 +242,8 @@ class _Runs:
     def _first(self, actual: Tensor, expected: Tensor) -> tuple[int, ...] | None:
         """Return the worst entry of the first token that differs; rows of padding don't count."""
         limit = self.limit.narrow(self.axis, 0, expected.shape[self.axis])
-        same = (actual == expected) | (actual.isnan() & expected.isnan())
-        gap = (actual - expected).abs().masked_fill(same, 0.0)
-        over = torch.where(gap.isfinite(), gap / limit.clamp_min(1e-300), float("inf"))
-        real = self.arranged.real
-        if real is not None and self.axis == 1 and real.shape == self.full.shape[:2]:
-            kept = real[:, : expected.shape[1]].to(over.device)
-            over = over * kept.view(*kept.shape, *(1 for _ in range(over.dim() - 2)))
-            over = over.nan_to_num(0.0, posinf=float("inf"))
-        others = [axis for axis in range(over.dim()) if axis != self.axis]
-        worst = over.amax(others) > 1
+        over = self._gap(actual, expected) / limit.clamp_min(1e-300)
+        worst = over.amax([axis for axis in range(over.dim()) if axis != self.axis]) > 1
         if not bool(worst.any()):
             return None
         token = int(worst.int().argmax())
@@ -257,6 +252,17 @@ class _Runs:
         found = [int(each) for each in index]
         found.insert(self.axis, token)
         return tuple(found)
+
+    def _gap(self, actual: Tensor, expected: Tensor) -> Tensor:
+        """Return the differences; none in rows of padding, infinite where NaN meets a number."""
+        same = (actual == expected) | (actual.isnan() & expected.isnan())
+        gap = (actual - expected).abs().masked_fill(same, 0.0)
+        gap = gap.masked_fill(gap.isnan(), float("inf"))
+        real = self.arranged.real
+        if real is not None and self.axis == 1 and real.shape == self.full.shape[:2]:
+            padding = ~real[:, : expected.shape[1]].to(gap.device)
+            gap[padding] = 0.0
+        return gap
 
 
 # -- running a side ------------------------------------------------------------------------------
@@ -279,6 +285,13 @@ def _widened(
     except Exception:  # noqa: BLE001  code of others, which float64 may not suit
         return None
     return (both[0], both[1]), arranged.with_values(inputs)
+
+
+def _roundoff(sides: tuple[Subject, Subject]) -> float:
+    """Return the unit roundoff of the coarsest parameters, or of float32."""
+    models = [side.model for side in sides if side.model is not None]
+    types = {p.dtype for model in models for p in model.parameters() if p.is_floating_point()}
+    return max(unit_roundoff(dtype) for dtype in {torch.float32, *types})
 
 
 def _ready(side: Subject, comparison: Comparison) -> Subject:

@@ -159,7 +159,7 @@ def _positional(subject: Subject, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def _is_numpy(run: Callable[..., Any]) -> bool:
     """Return whether a function, or a helper that it calls, uses NumPy, and none uses torch."""
     function = inspect.unwrap(getattr(run, "func", run))  # of functools.partial
-    if getattr(function, "__module__", "").startswith("attnscope.reference"):
+    if (getattr(function, "__module__", None) or "").startswith("attnscope.reference"):
         return True
     hints = " ".join(str(hint) for hint in getattr(function, "__annotations__", {}).values())
     if "Tensor" in hints:

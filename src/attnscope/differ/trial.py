@@ -82,7 +82,8 @@ def in_words(first: FirstDifference) -> str:
     module = f", {first.module}" if first.module else ""
     stage = "the model's own output" if first.stage == "model" else first.stage
     why = f": {first.explanation.text}" if first.explanation is not None else ""
-    return f"first at {stage}{place}{module}{why}"
+    verdict = "" if first.verdict == "numbers" else f" ({first.verdict})"
+    return f"first at {stage}{place}{module}{verdict}{why}"
 
 
 def _whole(name: str, comparison: Comparison) -> Trial:

@@ -228,6 +228,11 @@ class Arrangement:
 
     def _changed(self, changed: Mapping[Key, Any]) -> Inputs:
         values = {**self.values, **changed}
+        first: dict[int, Key] = {}
+        for key, value in self.values.items():  # one tensor given several times stays one
+            same = first.setdefault(id(value), key)
+            if isinstance(value, Tensor) and key in changed and same in changed:
+                values[key] = values[same]
         whole: dict[Any, Any] = {}
         for key, value in values.items():
             if isinstance(key, tuple):

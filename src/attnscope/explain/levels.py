@@ -16,9 +16,10 @@ from torch import Tensor
 from attnscope.explain.flow import Flow, flow_of
 from attnscope.explain.part import Part
 
-__all__ = ["Layout", "Level", "layout_of", "levels", "with_heads"]
+__all__ = ["Layout", "Level", "Piece", "layout_of", "levels", "pieces", "with_heads"]
 
 _ORDERS = tuple(permutations(range(4)))
+_JOINS = frozenset("cat concat concatenate".split())
 _SUMS = 1e-12
 """How far the sums of the same numbers in another order may be apart."""
 
@@ -151,3 +152,50 @@ def _holders(flow: Flow, level: Level) -> dict[int, Layout]:
         if layout is not None:
             found[value] = layout
     return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Features of a stage that are computed apart and joined to the others, as latent attention is.
+
+    features: which ones; heads: how many the piece has, each of which several heads of the stage
+    share. way: levels of the piece, from where it is joined back to its projection.
+    """
+
+    features: slice
+    heads: int
+    way: tuple[Level, ...]
+
+    def of(self, stage: Tensor) -> Tensor:
+        """Return the piece of a stage."""
+        return stage[:, :: stage.shape[1] // self.heads, :, self.features]
+
+
+def pieces(stage: Tensor, part: Part | None) -> Iterator[Piece]:
+    """Iterate over the pieces that the features of a stage are joined from."""
+    if part is None or stage.ndim != len(_ORDERS[0]):
+        return
+    flow = flow_of(part)
+    for start in _starts(flow, part.run()):
+        for value, layout in _holders(flow, start).items():
+            op = flow.maker.get(value)
+            if op is None or op.name not in _JOINS or layout.order[-1] != len(_ORDERS[0]) - 1:
+                continue
+            begin = 0
+            for operand in flow.operands(op):
+                end = begin + flow.values[operand].shape[-1]
+                whole = start.tensor[..., begin:end]
+                found = _whole_or_shared(flow, whole)
+                if found is not None:
+                    way = (found, *_before(flow, found))
+                    way = tuple(replace(level, heads=stage.shape[1]) for level in way)
+                    yield Piece(slice(begin, end), found.tensor.shape[1], way)
+                begin = end
+
+
+def _whole_or_shared(flow: Flow, piece: Tensor) -> Level | None:
+    """Return where a piece lies, or the one head of it that all heads are."""
+    shared = piece[:, :1]
+    if torch.equal(shared.expand(piece.shape), piece):
+        return _lying(flow, shared) or _lying(flow, piece)
+    return _lying(flow, piece)

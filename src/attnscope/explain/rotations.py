@@ -184,7 +184,10 @@ def _fit(
     end = torch.complex(after[..., real], after[..., imaginary])
     size = start.abs().square().sum(1).clamp_min(1e-300)
     turns = (start.conj() * end).sum(1) / size  # (batch, length, pairs)
-    stretch = float(turns.abs().mean())
+    read = size.sqrt().amin(-1) > 2 * slack / _COARSE  # tokens of zeros, such as padding, say none
+    if not bool(read.any()):
+        return None
+    stretch = float(turns[read].abs().mean())
     kept = torch.ones(before.shape[-1], dtype=torch.bool)
     kept[real], kept[imaginary] = False, False
     left = (after - before).abs()[..., kept]
@@ -192,15 +195,36 @@ def _fit(
         float((end - turns[:, None] * start).abs().max()),
         float(left.max()) if left.numel() else 0.0,
     )
-    uneven = float((turns.abs() - stretch).abs().max())
-    tolerance = max(_EXACT, 2 * slack / max(float(size.sqrt().min()), 1e-300))
-    if not wrong <= slack or not uneven <= tolerance or tolerance > _COARSE:
+    uneven = float((turns[read].abs() - stretch).abs().max())
+    tolerance = max(_EXACT, 2 * slack / float(size[read].sqrt().min()))
+    if not wrong <= slack or not uneven <= tolerance:
         return None
-    turns = turns / turns.abs()
-    if turns.shape[0] > 1 and float((turns - turns[:1]).abs().max()) <= 2 * tolerance:
-        turns = turns.mean(0, keepdim=True)
-        turns = turns / turns.abs()
-    return Rotation(pairing, width, first, before.shape[-1], turns, rounded(stretch), tolerance)
+    whole = _every_token(turns / turns.abs().clamp_min(1e-300), read, 2 * tolerance)
+    if whole is None:
+        return None
+    return Rotation(pairing, width, first, before.shape[-1], whole, rounded(stretch), tolerance)
+
+
+def _every_token(turns: Tensor, read: Tensor, tolerance: float) -> Tensor | None:
+    """Return the turns of all tokens from those that were read; one sample where all are alike."""
+    weights = read[..., None].double()
+    mean = (turns * weights).sum(0, keepdim=True) / weights.sum(0, keepdim=True).clamp_min(1)
+    if float(((turns - mean).abs() * weights).max()) <= tolerance:
+        turns, read = mean / mean.abs().clamp_min(1e-300), read.any(0, keepdim=True)
+    if bool(read.all()):
+        return turns
+    both = read[:, 1:] & read[:, :-1]
+    steps = (turns[:, 1:] * turns[:, :-1].conj())[both]
+    if not len(steps):
+        return None
+    step = steps.mean(0)
+    turns, length = turns.clone(), turns.shape[1]
+    for sample, known in zip(turns, read, strict=True):
+        places = known.nonzero().flatten()
+        for at in range(length) if len(places) else ():
+            near = int(places[(places - at).abs().argmin()])
+            sample[at] = sample[near] * (step / step.abs()) ** (at - near)
+    return turns
 
 
 def _position_of(turn: Tensor, steps: Tensor, length: int, tolerance: float) -> int | None:

@@ -18,9 +18,11 @@ Row = tuple[str, str, str, str, str, str]
 """Candidate, reference, how, by what it was found, proof, note."""
 
 _NUMBER = re.compile(r"\d+")
-_COPIED, _EQUAL, _ALONE = "copied", "equal values", "no counterpart"
-_HOW, _METHOD = "whole", "name"
-LEAST = 12
+_COPIED, _EQUAL, _SHORT = "copied", "equal values", "equal"
+_SAME = "same name"
+_USUAL = {"", "whole", "name", "value"}
+_HEAD = ("candidate", "reference", "weights")
+LEAST, GAP = 12, 2
 
 
 def weight_parts(weights: WeightMap, width: int, *, whole: bool) -> Iterator[RenderableType]:
@@ -32,40 +34,41 @@ def weight_parts(weights: WeightMap, width: int, *, whole: bool) -> Iterator[Ren
     rows = weights.rows()
     yield _count(weights, rows)
     groups = [[row] for row in rows] if whole else _groups(rows)
-    lines = [
-        (
-            collapsed([row[0] for row in group]),
-            collapsed([row[1] for row in group]),
-            _said(group[0]),
-        )
-        for group in groups
-    ]
-    widths = _widths(lines, width)
+    lines = [_line(group) for group in groups]
+    ours, theirs, said = _widths(lines, width)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for name in ("candidate", "reference", "weights"):
-        table.add_column(name, overflow="fold")
-    for (candidate, reference, said), group in zip(lines, groups, strict=True):
-        names = broken(candidate, widths[0]), broken(reference, widths[1])
+    for name, columns in zip(_HEAD, (ours, theirs, said), strict=True):
+        table.add_column(name, overflow="fold", width=columns)
+    for (candidate, reference, proof), group in zip(lines, groups, strict=True):
         usual = group[0][4] in {_COPIED, _EQUAL}
-        table.add_row(*(Text(name) for name in names), Text(said, "" if usual else "yellow"))
+        table.add_row(
+            Text(broken(candidate, ours)),
+            Text(broken(reference, theirs), "dim" if reference == _SAME else ""),
+            Text(proof, "" if usual else "yellow"),
+        )
     yield table
+
+
+def _line(group: Sequence[Row]) -> tuple[str, str, str]:
+    """Return the texts of the row of some pairs."""
+    ours, theirs = (collapsed([row[column] for row in group]) for column in (0, 1))
+    return ours, _SAME if ours == theirs else theirs, _said(group[0])
 
 
 def _said(row: Row) -> str:
     """Return what holds of a pair, the usual left out."""
     _, _, how, method, proof, note = row
-    parts = [proof]
-    if how not in {_HOW, ""}:
-        parts.append(how)
-    if method not in {_METHOD, ""}:
-        parts.append(f"by {method}")
-    return ", ".join([*parts, *([note] if note else [])])
+    parts = [_SHORT if proof == _EQUAL else proof]
+    parts += [how] if how not in _USUAL else []
+    parts += [f"by {method}"] if method not in _USUAL else []
+    parts += [note] if note else []
+    return ", ".join(parts)
 
 
 def _count(weights: WeightMap, rows: Sequence[Row]) -> Text:
     """Return how many pairs there are and what holds of them."""
     found = Counter[str](pair.proof for pair in weights)
-    words = {"equal": "with equal values", "copied": "copied", "differs": "left different"}
+    words = {"equal": "equal", "copied": "copied", "differs": "left different"}
     said = [f"{found[proof]} {word}" for proof, word in words.items() if found[proof]]
     left = len(rows) - len(weights)
     said += [f"{left} without counterpart"] if left else []
@@ -73,7 +76,7 @@ def _count(weights: WeightMap, rows: Sequence[Row]) -> Text:
     return Text.assemble(
         ("weights: ", "bold"),
         f"{pairs}, {', '.join(said)}" if said else "none",
-        ("; found by name and whole, unless said" if len(weights) else "", "dim"),
+        ("; whole, by name or equal values, unless said" if len(weights) else "", "dim"),
     )
 
 
@@ -85,15 +88,22 @@ def _groups(rows: Sequence[Row]) -> list[list[Row]]:
         layers = [_NUMBER.findall(name)[:1] for name in (candidate, reference)]
         template = [_NUMBER.sub("#", name, count=1) for name in (candidate, reference)]
         alone = number if layers[0] != layers[1] else -1
-        groups.setdefault((*template, *rest, alone), []).append(row)
+        groups.setdefault((*template, *_said_of(rest), alone), []).append(row)
     return list(groups.values())
 
 
-def _widths(lines: Sequence[tuple[str, str, str]], width: int) -> tuple[int, int]:
-    """Return the columns for the names: what they need, or fair shares of what there is."""
-    ours, theirs, said = (max((len(line[at]) for line in lines), default=0) for at in range(3))
-    room = width - min(said, width // 3) - 3
+def _said_of(rest: Sequence[str]) -> list[str]:
+    """Return what must be alike in a group: what is shown of how, method, proof and note."""
+    return ["" if part in _USUAL else part for part in rest]
+
+
+def _widths(lines: Sequence[tuple[str, str, str]], width: int) -> tuple[int, int, int]:
+    """Return the columns' widths: what they need, or for the names fair shares of what is left."""
+    columns = zip(_HEAD, *lines, strict=True)
+    ours, theirs, said = (max(len(each) for each in column) for column in columns)
+    said = min(said, width // 3)
+    room = width - said - 2 * GAP
     if ours + theirs <= room:
-        return ours, theirs
+        return ours, theirs, said
     first = max(min(ours, room // 2), room - theirs, LEAST)
-    return first, max(room - first, LEAST)
+    return first, max(room - first, LEAST), said

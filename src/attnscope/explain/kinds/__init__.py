@@ -30,7 +30,7 @@ __all__ = ["KINDS"]
 _EDITS: tuple[tuple[Edits, str], ...] = (
     (scale.edits, "scores"),
     (softcap.edits, "scores"),
-    (emptyrows.empty_rows, "weights"),
+    (emptyrows.empty_rows, "scores"),
     (fills.after_softmax, "scores"),
     (masks.another_window, "scores"),
     (masks.edits, "scores"),
@@ -50,11 +50,15 @@ _EDITS: tuple[tuple[Edits, str], ...] = (
 )
 """What happens inside the attention: the edits, and the stage at which they begin to show."""
 
-_NEAREST = (fills.fills, emptyrows.empty_rows, normalisers.axes)
-"""Of these, two that make the stage agree differ in a number or a fill alone."""
+_NEAREST = (fills.fills, emptyrows.empty_rows)
+"""Of these, two that make the stage agree differ in a number alone."""
+
+_ONE = (*_NEAREST, biases.edits, sinks.edits, kvheads.edits, normalisers.axes)
+"""Of these, a second one that makes the stage agree would say nothing new."""
 
 _INSIDE = tuple(
-    from_both_sides(kind(edits, acts_at, nearest=edits in _NEAREST)) for edits, acts_at in _EDITS
+    from_both_sides(kind(edits, acts_at, one=edits in _ONE, nearest=edits in _NEAREST))
+    for edits, acts_at in _EDITS
 )
 
 _AROUND = KINDS_AROUND

@@ -21,7 +21,7 @@ from attnscope.explain.kinds.norms import (
 )
 from attnscope.explain.kinds.parameters import norm_parameters, projection_bias, weight_transposed
 from attnscope.explain.kinds.positions import position_table, positions_missing, positions_shifted
-from attnscope.explain.kinds.projections import other_stream, projections
+from attnscope.explain.kinds.projections import projections
 from attnscope.explain.kinds.residuals import (
     activation,
     dropout_around,
@@ -31,6 +31,7 @@ from attnscope.explain.kinds.residuals import (
 )
 from attnscope.explain.kinds.rotary import rotary
 from attnscope.explain.kinds.sides import AROUND, BETWEEN, Edits, Kind, on_candidate, on_reference
+from attnscope.explain.kinds.streams import other_stream
 
 __all__ = ["KEYS_AROUND", "KINDS_AROUND"]
 

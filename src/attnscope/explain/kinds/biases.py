@@ -140,7 +140,7 @@ def _heads(inside: Inside, bias: Tensor) -> Iterator[Edit]:
         orders += [_tiled(heads, width) for width in _divisors(heads)]
         read = _read_order(inside, bias)
         if read is not None:
-            orders = [(f"of the heads {read}", read), *orders]
+            orders.append((f"of the heads {read}", read))
         for how, order in orders:
             text = (
                 f"the biases of the heads are {how}: head h has that of head "

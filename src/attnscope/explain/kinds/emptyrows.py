@@ -28,7 +28,7 @@ def empty_rows(inside: Inside) -> Iterator[Edit]:
     whole = parts_of(inside).whole
     empty = ~whole.any(-1)
     count = int(empty.count_nonzero())
-    if not count or not inside.reaches("weights"):
+    if not count:
         return
     said = f"the {count} queries that see no key have"
     theirs = ROWS[inside.recipe.empty_row]
@@ -77,7 +77,12 @@ def _weights_of(inside: Inside, empty: Visible) -> tuple[EmptyRow | None, ...]:
         return (read,) if bool(rows.isneginf().all()) else ()
     if read is not None:
         return (read,)
-    return ("nan",) if bool(actual.isnan().any()) else ("uniform", "zero")
+    if bool(actual.isnan().any()):
+        return ("nan",)
+    if inside.scene.stage in {"weights", "context"}:
+        rows = actual[empty[..., 0].expand(actual.shape[:-1])]
+        return ("uniform",) if bool(rows.any()) else ("zero",)
+    return ("uniform", "zero")
 
 
 class _WithRow:

@@ -1,4 +1,4 @@
-"""Constant factors between one attention and the next: of embeddings, of branches, of the stream."""
+"""Constant factors around an attention: of embeddings, of branches, of the residual stream."""
 
 from __future__ import annotations
 

@@ -149,11 +149,15 @@ class _Holding:
 def _as_held(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> tuple[float, ...]:
     """Return the one number that stands at all hidden keys of the scores, or was added to them."""
     sizes = inside.sizes
+    actual = inside.scene.actual
     hidden = (~part.seen & rest).expand(sizes.batch, sizes.heads, sizes.queries, sizes.keys)
-    held = inside.scene.actual[hidden]
-    if adds:
-        plain = replace(inside.course, recipe=_masked_by(inside.recipe, rest))
-        held = held - plain.stage("scores")[hidden]
+    if adds:  # beside what is added to all of the row, which no softmax notices
+        plain = replace(inside.course, recipe=_masked_by(inside.recipe, rest)).stage("scores")
+        seen = (part.seen & rest).expand(actual.shape)
+        gap = torch.where(rest, actual - plain, 0.0)
+        level = gap.masked_fill(~seen, 0.0).sum(-1, keepdim=True)
+        actual = gap - level / seen.sum(-1, keepdim=True).clamp_min(1)
+    held = actual[hidden]
     return (float(held[0]),) if _constant(held) else ()
 
 

@@ -61,8 +61,10 @@ def _joins(side: OwnPart, op: object, start: Tensor) -> bool:
 
 
 def count_norms(part: Part) -> int:
-    """Return how many norms the whole run has that a part is of."""
-    return sum(_is_root(op) for op in part.program.operations)
+    """Return how many norms the end of the whole run follows from that a part is of."""
+    program = part.program
+    last = program.operations[-1].defines[:1] if program.operations else ()
+    return sum(_is_root(op) for op in program.needed(last, {}))
 
 
 def described(side: OwnPart, segment: Segment) -> str:

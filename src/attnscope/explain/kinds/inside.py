@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import Literal, Self, TypeAlias
 
 import torch
@@ -276,11 +277,12 @@ Edits: TypeAlias = Callable[[Inside], Iterator[Edit]]
 
 
 def kind(
-    edits: Edits, acts_at: str, *, nearest: bool = False
+    edits: Edits, acts_at: str, *, one: bool = False, nearest: bool = False
 ) -> Callable[[Scene], Iterator[Change]]:
     """Return the kind of change that tries `edits` wherever what happens at `acts_at` shows.
 
-    nearest: of those that make the stage agree, the one that leaves least is all that counts.
+    one: of those that make the stage agree, the first alone counts; nearest: that which leaves
+    least.
     """
 
     def changes(scene: Scene) -> Iterator[Change]:
@@ -288,13 +290,13 @@ def kind(
         if inside is None or not inside.reaches(acts_at):
             return
         tried = inside.changes(edits(inside))
-        if not nearest:
+        if not one:
             yield from tried
             return
-        left = [(scene.gap(change.make()), change) for change in tried]
-        mends = [(gap, change) for gap, change in left if gap is not None]
-        if mends:
-            yield min(mends, key=lambda entry: entry[0])[1]
+        left = ((scene.gap(change.make()), change) for change in tried)
+        mends = ((gap, change) for gap, change in left if gap is not None)
+        found = sorted(mends, key=lambda entry: entry[0]) if nearest else islice(mends, 1)
+        yield from (change for _, change in islice(found, 1))
 
     return changes
 

@@ -64,11 +64,11 @@ def _split_otherwise(split: Tensor) -> Iterator[tuple[str, Tensor]]:
             if any(torch.equal(value, each) for each in seen):
                 continue
             seen.append(value)
-            yield (
+            text = (
                 f"{whole} is viewed as {_named(order)} = {tuple(shape)}, where the reference "
-                f"views it as {_named(right)} = {tuple(sizes[name] for name in right)}",
-                value,
+                f"views it as {_named(right)} = {tuple(sizes[name] for name in right)}"
             )
+            yield text, value
 
 
 def _named(axes: tuple[str, ...]) -> str:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias
 
-from attnscope.axes import Visible
+import torch
+
+from attnscope.axes import Bias, Visible
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import EmptyRow
 from attnscope.explain.kinds.course import Course
@@ -65,6 +67,7 @@ def _dense(inside: Inside, mask: Mask) -> Visible:
 def _masks(inside: Inside, parts: MaskParts, tried: Iterable[Hypothesis]) -> Iterator[Edit]:
     """Turn masks into edits; where the candidate's was read, those alone that are equal to it."""
     wanted = None if inside.hint is None else _dense(inside, inside.hint.mask)
+    bias = _known_bias(inside, parts)
     known: list[tuple[Key | None, Visible]] = [(None, parts.whole)]
     for key, text, seen in tried:
         if any(other in {None, key} and equal(seen, mask) for other, mask in known):
@@ -75,17 +78,26 @@ def _masks(inside: Inside, parts: MaskParts, tried: Iterable[Hypothesis]) -> Ite
         counted = f"{text} ({_counted(seen, parts.whole)})"
         for said, mask, empty in with_empty_rows(inside, parts, seen):
             touches = (seen != parts.whole).any(-1)
-            yield Edit(key, counted + said, _Setter(mask, empty), touches)
+            yield Edit(key, counted + said, _Setter(mask, empty, bias), touches)
+
+
+def _known_bias(inside: Inside, parts: MaskParts) -> Bias | None:
+    """Return the reference's bias, and the candidate's where the reference hides it."""
+    own, hint = inside.recipe.bias, inside.hint
+    if own is None or hint is None or hint.bias is None:
+        return own
+    return torch.where(parts.whole, own.double(), hint.bias.double())
 
 
 class _Setter:
     """Puts a mask into a course, and what becomes of the rows that see nothing under it."""
 
-    def __init__(self, seen: Visible, empty: EmptyRow | None) -> None:
+    def __init__(self, seen: Visible, empty: EmptyRow | None, bias: Bias | None) -> None:
         self._mask, self._empty = Mask(tensor=seen, kinds=frozenset({"custom"})), empty
+        self._bias = bias
 
     def __call__(self, course: Course) -> Course:
-        recipe = replace(course.recipe, mask=self._mask)
+        recipe = replace(course.recipe, mask=self._mask, bias=self._bias)
         if self._empty is not None:
             recipe = replace(recipe, empty_row=self._empty)
         return replace(course, recipe=recipe)

@@ -51,8 +51,9 @@ def _residual_before_norm(side: OwnPart) -> Iterator[Edit]:
     """Propose that a residual addition alone receives what comes before a norm."""
     for segment in norm_segments(side):
         what, way = described(side, segment), " ".join(sorted(segment.names))
-        for op in side.flow.operations:
-            if segment.end not in side.flow.operands(op) or not _is_addition(side, op):
+        users = [op for op in side.flow.operations if segment.end in op.values()]
+        for op in users if len(users) > 1 else ():  # of one it would be missing
+            if not _is_addition(side, op):
                 continue
             after_it, before_it = f"what comes after {what}", "what comes before it"
             first, second = (after_it, before_it) if side.mends else (before_it, after_it)

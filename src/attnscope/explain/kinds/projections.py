@@ -6,30 +6,26 @@ so any order is read, also one without a name.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
-from itertools import combinations, product
+from itertools import product
 
 import torch
 from torch import Tensor
 
-from attnscope.errors import AttnscopeError
 from attnscope.explain.change import Change
 from attnscope.explain.columns import Columns, Pool, find_columns
-from attnscope.explain.flow import CONTRACTIONS, flow_of
+from attnscope.explain.flow import CONTRACTIONS
+from attnscope.explain.kinds.other_weights import SPLIT, other_weights
 from attnscope.explain.kinds.packing import splits_like
 from attnscope.explain.levels import Level, levels
-from attnscope.explain.part import Part
 from attnscope.explain.rotations import pairs_of
 from attnscope.explain.scene import Scene
 from attnscope.explain.slack import slack_of
 
-__all__ = ["other_stream", "projections"]
+__all__ = ["projections"]
 
 _NAMES = ("q", "k", "v")
 _SHOWN = 6
-_SPLIT = "the fused projection is split in another order, as"
-_SEQUENCES = {"input": "queries", "input_q": "queries", "input_k": "keys", "input_v": "values"}
 
 
 def projections(scene: Scene) -> Iterator[Change]:
@@ -55,76 +51,7 @@ def projections(scene: Scene) -> Iterator[Change]:
                 yield from _applied(told, columns, ways[scene.stage])
             break
     if not found:
-        yield from _other_weights(scene)
-
-
-def _other_weights(scene: Scene) -> Iterator[Change]:
-    """Propose that a stage is computed with the weights of another, from its own sequence."""
-    stage = scene.stage
-    made = {name: list(_made_with(scene, name)) for name in _NAMES}
-    used = {name: _used(scene, name, made[name]) for name in _NAMES}
-    for name, tensor in made[stage]:
-        text = f"{stage} is computed with what the reference computes {name} with"
-        key = "k-for-v" if "v" in {stage, name} else "q-k-swapped"
-        sources = used | {stage: name}
-        if sorted(sources.values()) == sorted(_NAMES) and _is_packed(scene):
-            split = " | ".join(next(n for n in _NAMES if sources[n] == each) for each in _NAMES)
-            key = "split-order"
-            text = f"{_SPLIT} [{split}] where the reference has [q | k | v]: {text}"
-        yield Change(key, text, lambda tensor=tensor: tensor)  # type: ignore[misc]
-
-
-def _made_with(scene: Scene, stage: str) -> Iterator[tuple[str, Tensor]]:
-    """Iterate over what the weights of the other stages make of what one of them receives."""
-    own = scene.reference.parts.get(stage)
-    for name in _NAMES:
-        other = scene.reference.parts.get(name)
-        if name == stage or own is None or other is None:
-            continue
-        if own.origin is None or other.origin is None:
-            continue
-        received, theirs = own.given.get(own.origin), other.given.get(other.origin)
-        if received is not None and theirs is not None:
-            with contextlib.suppress(AttnscopeError, RuntimeError):
-                yield name, _fed(other, received, theirs)
-
-
-def _fed(part: Part, received: Tensor, own: Tensor) -> Tensor:
-    """Return what a projection makes of another sequence; it has learnt the length of its own."""
-    assert part.origin is not None  # noqa: S101  those that are asked have one
-    differing = [a for a, sizes in enumerate(zip(received.shape, own.shape)) if len({*sizes}) > 1]
-    if not differing or received.ndim != own.ndim:
-        return part.run(given={part.origin: received})
-    (axis,) = differing
-    pieces = []
-    for piece in received.split(own.shape[axis], axis):
-        filled = torch.zeros_like(own)
-        filled.narrow(axis, 0, piece.shape[axis]).copy_(piece)
-        pieces.append(part.run(given={part.origin: filled})[:, :, : piece.shape[axis]])
-    return torch.cat(pieces, 2)
-
-
-def _used(scene: Scene, stage: str, made: list[tuple[str, Tensor]]) -> str:
-    """Return with whose weights the candidate computes a stage; "": with nobody's."""
-    part = scene.candidate.parts.get(stage)
-    ours = part.run() if part is not None else scene.candidate.stages.get(stage)
-    own = scene.reference.stages.get(stage)
-    options = [*made, *([] if own is None else [(stage, own)])]
-    for name, tensor in options:
-        alike = ours is not None and ours.shape == tensor.shape
-        if alike and ours is not None and float((ours - tensor).abs().max()) <= slack_of(scene):
-            return name
-    return ""
-
-
-def _is_packed(scene: Scene) -> bool:
-    """Return whether the candidate has the weights of several stages in one parameter."""
-    weights = [
-        {name for value, name in part.parameters.items() if value in flow_of(part).leaves}
-        for stage in _NAMES
-        if (part := scene.candidate.parts.get(stage)) is not None
-    ]
-    return any(not first.isdisjoint(second) for first, second in combinations(weights, 2))
+        yield from other_weights(scene)
 
 
 def _pools(stage: str, ways: dict[str, list[Level]]) -> Iterator[tuple[Pool, ...]]:
@@ -187,7 +114,7 @@ def _taken(
             text = f"{moved[0]} and {moved[1]} are swapped: {text}"
         order = [next(n for n in _NAMES if sources[n] == each) for each in _NAMES]
         if _is_fused(scene) or len(moved) == len(_NAMES):
-            told = f"{_SPLIT} [{' | '.join(order)}] where the reference has [q | k | v]"
+            told = f"{SPLIT} [{' | '.join(order)}] where the reference has [q | k | v]"
             return "split-order", f"{told}; {text}{rest}"
     return ("k-for-v" if "v" in {stage, name} else "q-k-swapped"), text + rest
 
@@ -232,77 +159,22 @@ def _laid(stage: str, order: tuple[int, ...], size: int) -> tuple[str, str]:
     return "split-order", f"features of each head of {stage} in the order {_list(order)}"
 
 
-def _mixed(columns: Columns, stage: str, ways: dict[str, list[Level]]) -> tuple[str, str]:
+def _mixed(columns: Columns, stage: str, ways: dict[str, list[Level]]) -> tuple[str, str] | None:
     """Name features of several stages, or of several heads, in one."""
     sizes = {name: (way[-1].tensor.shape[1], way[-1].tensor.shape[3]) for name, way in ways.items()}
     split = splits_like(columns, stage, sizes) if set(sizes) == set(_NAMES) else None
     if split is not None:
         return (
             "split-order",
-            f"{_SPLIT} {split.split} where it is packed as {split.packed}",
+            f"{SPLIT} {split.split} where it is packed as {split.packed}",
         )
+    if len(columns.names) == 1:
+        return None  # some order without a name
     first = [
         f"{columns.pools[int(p)].name}[head {int(h)}, feature {int(f)}]"
         for p, h, f in zip(columns.pool[0], columns.head[0], columns.feature[0], strict=True)
     ]
     return "split-order", f"the first features of {stage} are those of {', '.join(first[:4])}"
-
-
-def other_stream(scene: Scene) -> Iterator[Change]:
-    """Propose that a projection receives another sequence."""
-    if scene.stage.startswith("input"):
-        yield from _other_input(scene)
-    part = scene.reference.parts.get(scene.stage)
-    if scene.stage not in _NAMES or part is None or part.origin is None:
-        return
-    origin, known = part.origin, part.given.get(part.origin)
-    for name, theirs in _received(scene):
-        if known is not None and theirs.shape == known.shape and torch.equal(theirs, known):
-            continue
-        yield Change(
-            "wrong-stream",
-            f"{scene.stage} is computed from what {name} is computed from {tuple(theirs.shape)}, "
-            "where the reference computes it from another sequence",
-            lambda theirs=theirs: part.run(given={origin: theirs}),  # type: ignore[misc]
-        )
-
-
-def _other_input(scene: Scene) -> Iterator[Change]:
-    """Propose that a projection receives what another one should."""
-    own = _SEQUENCES.get(scene.stage, "?")
-    for name, theirs in _inputs(scene):
-        yield Change(
-            "wrong-stream",
-            f"{own} are computed from the sequence {tuple(theirs.shape)} that the reference "
-            f"computes {_SEQUENCES.get(name, '?')} from",
-            lambda theirs=theirs: theirs,  # type: ignore[misc]
-        )
-
-
-def _inputs(scene: Scene) -> Iterator[tuple[str, Tensor]]:
-    """Iterate over what the projections of the reference receive, that of the stage left out."""
-    for name, theirs in scene.reference.stages.items():
-        if name.startswith("input") and name != scene.stage:
-            yield name, theirs
-    for name in _NAMES:
-        part = scene.reference.parts.get(name)
-        if part is None or part.origin is None or scene.stage == f"input_{name}":
-            continue
-        theirs = part.values([part.origin])[part.origin]
-        if theirs.shape != scene.expected.shape and theirs.ndim == scene.expected.ndim:
-            theirs = theirs.transpose(0, 1)  # (length, batch, width)
-        if theirs.shape == scene.expected.shape and not torch.equal(theirs, scene.expected):
-            yield f"input_{name}", theirs
-
-
-def _received(scene: Scene) -> Iterator[tuple[str, Tensor]]:
-    """Iterate over what the projections of the other stages receive."""
-    for name in _NAMES:
-        part = scene.reference.parts.get(name)
-        if name != scene.stage and part is not None and part.origin is not None:
-            theirs = part.given.get(part.origin)
-            if theirs is not None:
-                yield name, theirs
 
 
 def _list(numbers: tuple[int, ...]) -> str:

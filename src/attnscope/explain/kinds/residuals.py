@@ -61,7 +61,7 @@ def _additions(
         yield "residual-doubled", "branch added twice", before(op, branch, _twice)
         yield "residual-sign", "branch subtracted", before(op, branch, torch.neg)
     first, second = ("before", "after") if side.mends else ("after", "before")
-    for value in _starts(side, stream):
+    for value in _starts(side, op, stream):
         text = (
             f"the residual addition receives what comes {first} the norm of the branch, where the "
             f"reference adds what comes {second} it,"
@@ -88,20 +88,22 @@ def _products(side: OwnPart, value: int) -> int:
     return sum(op.name in CONTRACTIONS for op in side.part.program.needed((value,), {}))
 
 
-def _starts(side: OwnPart, stream: int) -> Iterator[int]:
-    """Iterate over what is made of a stream on the way to projections, as large as it is.
+def _starts(side: OwnPart, end: Operation, stream: int) -> Iterator[int]:
+    """Iterate over what is made of a stream before an addition to it, as large as it is.
 
     They are looked for in the whole run, since the part may not contain the branch.
     """
     program, known = side.part.program, side.part.parameters.keys()
     before = side.flow.values[stream]
-    reached = {stream: before.shape}
+    shape = tuple(before.shape)
+    reached = {stream: shape}
     for op in program.operations:
         if op.name in CONTRACTIONS or reached.keys().isdisjoint(op.values()):
             continue
         if op.name.strip("_") not in _ADDS or len(set(op.values()) - known) == 1:
             reached.update(zip(op.defines, op.shapes, strict=False))
-    alike = [value for value, shape in reached.items() if shape == before.shape]
+    early = (value for value in reached if value < end.defines[0])
+    alike = [value for value in early if reached[value] == shape]
     for value, tensor in program.run(alike, side.part.given).items():
         if not torch.equal(tensor, before):
             yield value

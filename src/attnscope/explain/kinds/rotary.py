@@ -7,7 +7,7 @@ applied to the reference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from attnscope.explain.change import Change
 from attnscope.explain.kinds.turning import Difference, differences
-from attnscope.explain.levels import Level, levels
+from attnscope.explain.levels import Level, Piece, levels, pieces
 from attnscope.explain.rotations import PAIRINGS, Rotation, pairs_of, read_rotation
 from attnscope.explain.scene import Scene
 from attnscope.explain.slack import slack_of
@@ -27,11 +27,15 @@ _STAGES = ("q", "k", "v")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Place:
-    """A rotation of the reference: what it turns, and what is done with the result."""
+    """A rotation of the reference: what it turns, and what is done with the result.
+
+    piece: the features that are turned, where they are computed apart from the others.
+    """
 
     before: Tensor
     after: Level
     rotation: Rotation
+    piece: Piece | None = None
 
 
 def rotary(scene: Scene) -> Iterator[Change]:
@@ -59,19 +63,34 @@ def _places(scene: Scene, stage: str, slack: float) -> Iterator[_Place]:
     sight = scene.reference
     if stage not in sight.stages:
         return
-    way = levels(sight.stages[stage], sight.parts.get(stage))
+    whole, part = sight.stages[stage], sight.parts.get(stage)
+    place = _place_on(levels(whole, part), slack)
+    if place is not None:
+        yield place
+        return
+    for piece in pieces(whole, part):
+        place = _place_on(piece.way, slack)
+        if place is not None:
+            yield replace(place, piece=piece)
+
+
+def _place_on(way: Sequence[Level], slack: float) -> _Place | None:
+    """Return the rotation nearest to the end of a way; None: there is none."""
     for at, after in enumerate(way):
         for before in way[at + 1 :]:
             if before.tensor.shape != after.tensor.shape:
                 continue
             rotation = read_rotation(before.tensor, after.tensor, slack)
             if rotation is not None:
-                yield _Place(before.tensor, after, rotation)
-                return
+                return _Place(before.tensor, after, rotation)
+    return None
 
 
 def _ends(scene: Scene, place: _Place) -> Iterator[Tensor]:
     """Iterate over the candidate's tensors that may be its rotation's result."""
+    if place.piece is not None:
+        yield place.piece.of(scene.actual)
+        return
     if scene.actual.shape == place.before.shape:
         yield scene.actual
     way = levels(scene.actual, scene.candidate.parts.get(scene.stage))

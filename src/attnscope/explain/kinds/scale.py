@@ -18,6 +18,9 @@ from attnscope.explain.kinds.naming import Names, number, numbers, ratio_name, s
 __all__ = ["edits", "names_of"]
 
 _SAME = 1e-6
+_COMMON = ("1 (not scaled)", "1/√d_model", "1/head_dim")
+"""The scales that are meant most often."""
+
 _SNAPS = 1e-5
 """A fitted scale so near to a known one is that."""
 
@@ -71,11 +74,9 @@ def _hypotheses(inside: Inside) -> list[float | Tensor]:
     reference = inside.recipe.scale
     head_dim = inside.sizes.head_dim
     widths = ("1 ", "head_dim", "d_model")  # those of numbers of heads or keys are fitted
-    values: list[float | Tensor] = [
-        value
-        for name, value in names_of(inside).formulas()
-        if any(width in name for width in widths)
-    ]
+    named = [(n, v) for n, v in names_of(inside).formulas() if any(w in n for w in widths)]
+    named.sort(key=lambda each: each[0] not in _COMMON)
+    values: list[float | Tensor] = [value for _, value in named]
     if isinstance(reference, Tensor):
         times: tuple[float, ...] = (1 / sqrt(head_dim), sqrt(head_dim), log(2), 1 / log(2))
         values += [reference.double() * factor for factor in times]

@@ -33,12 +33,15 @@ def edits(inside: Inside) -> Iterator[Edit]:
         if own is None or other is None or not isclose(own, other, rel_tol=_SAME):
             if own != other:
                 yield _edit(own, other)
+                yield from _places(own) if own is not None else ()
             return
     elif own is not None:
         yield _edit(own, None)
+        yield from _clamp(inside)
         yield from _places(own)
         yield from _others(inside, own, (*_USUAL, own / 2, own * 2))
     else:
+        yield from _clamp(inside)
         yield from _others(inside, None, _USUAL)
 
 
@@ -47,6 +50,28 @@ def _edit(own: float | None, other: float | None) -> Edit:
     theirs = "none" if own is None else f"{number(own)} · tanh(scores / {number(own)})"
     text = f"{ours} where the reference has {theirs}"
     return Edit("softcap", text, lambda course: _with_cap(course, other))
+
+
+def _clamp(inside: Inside) -> Iterator[Edit]:
+    """Read from scores that end at the same number several times where they were cut off."""
+    if inside.scene.stage != "scores":
+        return
+    settled = inside.scene.actual
+    known = settled[settled.isfinite() & inside.scene.expected.isfinite()]
+    if not known.numel():
+        return
+    low, high = (float(end) if int((known == end).sum()) > 1 else None for end in known.aminmax())
+    if low is None and high is None:
+        return
+
+    def step(raw: Tensor, recipe: Recipe) -> Tensor:
+        return masked(_biased(scaled(raw, recipe), recipe).clamp(low, high), recipe)
+
+    ends = " and ".join(number(end) for end in (low, high) if end is not None)
+    own = inside.recipe.softcap
+    theirs = "none" if own is None else f"a soft cap of {number(own)}"
+    text = f"the scores are cut off (clamp) at {ends}, where the reference has {theirs}"
+    yield Edit("softcap", text, Scoring(step))
 
 
 def _with_cap(course: Course, cap: float | None) -> Course:
@@ -114,7 +139,8 @@ def _others(inside: Inside, own: float | None, usual: tuple[float, ...]) -> Iter
 
         return replace(inside.course, scoring=step)
 
-    found = fitted(inside, make, (4.0, 0.25, *(cap**-2 for cap in caps)))
+    starts = dict.fromkeys((0.5, 2.0, *([] if own is None else [own]), *caps))
+    found = fitted(inside, make, tuple(cap**-2 for cap in starts))
     if found is not None and float(found) > 0:
         cap = float(found) ** -0.5
         yield _edit(own, next((c for c in caps if isclose(c, cap, rel_tol=_SNAPS)), cap))

@@ -14,10 +14,10 @@ __all__ = ["together"]
 _LEADS = 6
 """Edits that are tried as the larger of two faults: those that leave least."""
 
-_A_KIND = 2
+_A_KIND = 3
 """Edits of each kind that are tried; kinds put the likely ones first."""
 
-_PAIRS = 32
+_PAIRS = 24
 """Pairs that are tried."""
 
 
