@@ -20,7 +20,7 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo images test check lint bench sweep clean
+.PHONY: help install demo images page test check lint bench ports sweep clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -48,6 +48,9 @@ demo: install  ## trace a trained model, walk through one query, draw four heads
 
 images: install  ## make the pictures of README.md
 	$(BIN)/python docs/make_images.py
+
+page: install  ## run docs/attention.md and write its outputs and pictures
+	$(BIN)/python docs/make_attention.py
 
 test: install  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 2
@@ -77,6 +80,9 @@ $(BENCH)/installed: pyproject.toml constraints.txt benchmarks/peers.txt
 
 bench: $(BENCH)/installed  ## measure what watching a model costs
 	$(BENCH)/bin/python benchmarks/cost.py
+
+ports: install  ## verify ports with one fault each, and sound ones, and write docs/verify.md
+	$(BIN)/python benchmarks/ports.py
 
 sweep: install  ## trace every Hugging Face architecture that can be built tiny
 	$(BIN)/python benchmarks/sweep.py

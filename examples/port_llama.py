@@ -23,22 +23,23 @@ HEADS, KV_HEADS, HEAD_DIM = 4, 2, 8
 BASE, EPS = 10_000.0, 1e-6
 
 
-def angles(length: int) -> Tensor:
-    """Return the angle of each position and pair of features, ``(length, head_dim / 2)``."""
-    rates = BASE ** (-torch.arange(0, HEAD_DIM, 2) / HEAD_DIM)
-    return torch.arange(length)[:, None] * rates
+def phases(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cosine and sine for each position and pair, ``(length, head_dim / 2)``, for x."""
+    rates = BASE ** (-torch.arange(0, HEAD_DIM, 2, device=x.device) / HEAD_DIM)
+    angles = torch.arange(x.shape[-2], device=x.device)[:, None] * rates
+    return angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
 
 def rotate_halves(x: Tensor) -> Tensor:
     """Rotate feature i with feature i + head_dim / 2; x is ``(batch, heads, length, head_dim)``."""
-    cos, sin = angles(x.shape[-2]).cos(), angles(x.shape[-2]).sin()
+    cos, sin = phases(x)
     first, second = x.chunk(2, dim=-1)
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1)
 
 
 def rotate_neighbours(x: Tensor) -> Tensor:
     """Rotate feature 2i with feature 2i + 1."""
-    cos, sin = angles(x.shape[-2]).cos(), angles(x.shape[-2]).sin()
+    cos, sin = phases(x)
     first, second = x[..., ::2], x[..., 1::2]
     turned = torch.stack((first * cos - second * sin, second * cos + first * sin), dim=-1)
     return turned.flatten(-2)

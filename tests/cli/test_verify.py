@@ -290,6 +290,47 @@ def test_help_names_the_command_with_its_example(attnscope: Runner) -> None:
     assert "--weights auto|keep|copy|map=FILE" in told.out
 
 
+# -- shrinking -----------------------------------------------------------------------------------
+
+FAULTY = ("verify", "functions.py:scaled_twice", "functions.py:by_hand", "--shrink")
+
+
+def test_the_smallest_failure_follows_the_result_as_a_program(attnscope: Runner) -> None:
+    done = attnscope(*FAULTY)
+    assert done.status == 1
+    assert "smallest inputs that still fail: batch 2 → 1, heads 3 → 1" in done.out
+    program = done.out[done.out.index('"""functions.py:scaled_twice differs') :]
+    compile(program, "program.py", "exec")
+    found = read(attnscope(*FAULTY, "--format", "json"))["shrunk"]
+    assert found["before"]["batch"] == 2
+    assert found["after"]["batch"] == 1
+    assert found["first_difference"]["explanation"]["key"] == "scale"
+    assert found["script"] == program
+
+
+def test_the_program_is_written_where_asked_and_fails_in_the_same_way(
+    attnscope: Runner, files: Path
+) -> None:
+    done = attnscope(*FAULTY, "--script", "program.py")
+    assert done.status == 1
+    assert "wrote program.py" in done.err
+    assert "import attnscope" not in done.out
+    again = subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, cwd=files, check=False
+    )
+    assert again.returncode == 1, again.stderr
+    assert "not equal, first at scores" in again.stdout
+    assert "AssertionError" in again.stderr
+
+
+def test_equal_sides_have_nothing_to_shrink(attnscope: Runner, files: Path) -> None:
+    words = ("functions.py:by_hand", "functions.py:by_hand", "--no-matrix", "--shrink")
+    done = attnscope("verify", *words, "--script", "program.py")
+    assert done.status == 0
+    assert "nothing to shrink" in done.err
+    assert not (files / "program.py").exists()
+
+
 # -- the example ---------------------------------------------------------------------------------
 
 ROOT = Path(__file__).parents[2]

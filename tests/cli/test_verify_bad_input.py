@@ -106,6 +106,9 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "tolerance word": ([SOUND, SOUND, "--tolerance", "wide"], "'wide' is not a number"),
     "seed": ([SOUND, SOUND, "--seed", "-1"], "-1 is not in the range"),
     "format": ([SOUND, SOUND, "--format", "yaml"], "'yaml' is not one of"),
+    "script alone": ([SOUND, SOUND, "--script", "new.py"], "say --shrink too"),
+    "script folder": ([SOUND, SOUND, "--shrink", "--script", "no/s.py"], "there is no folder no"),
+    "script file": ([SOUND, SOUND, "--shrink", "--script", "sides.py"], "it exists already"),
     "all and json": ([SOUND, SOUND, "--all", "--format", "json"], "--all is for people"),
 }
 

@@ -90,14 +90,6 @@ def test_found_by_gradients_in_one_layer_of_a_stack(name: str) -> None:
     check(STOPPED[name], verified(candidate, stack(depth=4), states()), call=2)
 
 
-@every_stopped
-def test_a_wrong_backward_is_not_called_a_stopped_one(name: str) -> None:
-    first = verified(core(STOPPED[name]), core(), *tensors()).first_difference
-    assert first is not None
-    key = None if first.explanation is None else first.explanation.key
-    assert key == STOPPED[name].key
-
-
 def test_a_lost_token_is_named_by_its_place() -> None:
     result = verified(core(KINDS["one token lost"]), core(), *tensors())
     assert result.first_difference is not None

@@ -98,6 +98,42 @@ def empty_rows_uniform(s: Sizes) -> Pair:
     return right, replace(right, weigh=weigh)
 
 
+def _filled_otherwise(right: Steps, seen: Tensor, fill: float, *, adds: bool) -> Pair:
+    """Hide other keys, with a finite fill that leaves rows in which all are filled."""
+
+    def score(own: Steps, raw: Tensor) -> Tensor:
+        scores = raw * own.scale
+        return scores + fill * ~seen if adds else scores.masked_fill(~seen, fill)
+
+    return right, replace(right, score=score)
+
+
+@fault("mask-inverted", "equal weights", readable=False)
+def inverted_and_filled(s: Sizes) -> Pair:
+    right = steps(s, seen=causal(s.queries, s.keys))
+    return _filled_otherwise(right, ~causal(s.queries, s.keys), -1e9, adds=False)
+
+
+@fault("mask-shifted", "diagonal=-1", "open", readable=False)
+def shifted_and_added(s: Sizes) -> Pair:
+    right = steps(s, seen=causal(s.queries, s.keys))
+    return _filled_otherwise(right, causal(s.queries, s.keys, -1), -1e6, adds=True)
+
+
+@fault("mask-axis", "queries", "equal weights", readable=False)
+def queries_filled(s: Sizes) -> Pair:
+    keep = padding(lengths(s), s.keys)
+    return _filled_otherwise(steps(s, seen=keep), keep.mT, -1e9, adds=False)
+
+
+@fault("mask-fill", "-4.2 added", readable=False)
+def logarithm_of_a_soft_mask(s: Sizes) -> Pair:
+    keep = padding(lengths(s), s.keys)
+    right = steps(s, seen=keep)
+    soft = 0.3 * keep.double() - 3.9 * ~keep
+    return right, replace(right, seen=None, score=lambda own, raw: raw * own.scale + soft)
+
+
 @fault("mask-after-softmax", "no longer sum to one", modes=("opaque", "output"))
 def masked_after_softmax(s: Sizes) -> Pair:
     right = causal_padded(s)

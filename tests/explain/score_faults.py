@@ -79,6 +79,30 @@ def cap_of_another_size(s: Sizes) -> Pair:
     return right, replace(right, cap=3.7)
 
 
+@fault("softcap", "cut off", "-0.5 and 0.5", readable=False, modes=("unread",))
+def scores_cut_off(s: Sizes) -> Pair:
+    right = steps(s)
+    return right, replace(right, score=lambda own, raw: (raw * own.scale).clamp(-0.5, 0.5))
+
+
+@fault("rounding", "the scores are rounded to float16", readable=False, modes=("opaque", "output"))
+def scores_in_half_precision(s: Sizes) -> Pair:
+    right = causal_padded(s)
+    return right, replace(right, score=lambda own, raw: own.scores(raw).half().double())
+
+
+@fault("rounding", "q and k", "bfloat16", readable=False, modes=("opaque",))
+def queries_and_keys_in_half_precision(s: Sizes) -> Pair:
+    right = causal_padded(s)
+
+    def score(own: Steps, raw: Tensor) -> Tensor:
+        del raw
+        q, k = (x.bfloat16().double() for x in (own.q, own.k[:, own.k_met]))
+        return own.scores(q @ k.mT)
+
+    return right, replace(right, score=score)
+
+
 @fault("softcap", "none", "20")
 def cap_extra(s: Sizes) -> Pair:
     right = steps(s)

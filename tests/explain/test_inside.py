@@ -7,9 +7,11 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from attnscope.explain import Scene, explain
-from attnscope.explain.kinds.inside import Key
+from attnscope.explain.kinds.course import Course
+from attnscope.explain.kinds.inside import Inside, Key
 from tests.explain import fill_faults, mask_faults, score_faults, weight_faults
 from tests.explain.faults import Fault, alibi, causal_padded, lengths, table
 from tests.explain.scenes import SIZES, UNEVEN, Mode, Sizes, Steps, causal, padding, scene, steps
@@ -272,3 +274,39 @@ def test_no_other_key_is_given(case: tuple[Steps, Steps, str], mode: Mode) -> No
     found = explain(scene(right, wrong, mode, readable=readable))
     assert found is not None
     assert found.key == key, found.text
+
+
+@pytest.mark.parametrize("right", [steps(SIZES[0]), causal_padded(SIZES[0])], ids=["all", "masked"])
+def test_a_search_without_result_stays_small(right: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+    plain = Inside.at
+
+    def at(inside: Inside, course: Course) -> Tensor:
+        counted.append(course)
+        return plain(inside, course)
+
+    monkeypatch.setattr(Inside, "at", at)
+    steep = torch.arange(1, SIZES[0].keys + 1)
+    wrong = replace(right, score=lambda own, raw: own.hide(raw.sin() + steep.sqrt()))
+    assert explain(scene(right, wrong, "opaque")) is None
+    assert 20 < len(counted) <= MOST
+
+
+MOST = 150
+"""Evaluations of a stage that an opaque context may take."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fill-of-a-small-number",
+        "scores-times-mask",
+        "inverted-and-filled",
+        "bias-of-heads-reversed",
+    ],
+)
+def test_no_second_name_that_says_nothing_new(name: str) -> None:
+    (fault,) = (fault for fault in FAULTS if fault.name == name)
+    found = explain(scene(*fault.make(SIZES[0]), "unread"))
+    assert found is not None
+    assert "same as" not in found.text

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tests.explain.faults import Pair, causal_padded, fault, faults_in
+from tests.explain.faults import Pair, alibi, causal_padded, fault, faults_in
 from tests.explain.scenes import Sizes, Steps, causal, steps
 
 
@@ -102,6 +102,23 @@ def softmax_twice(s: Sizes) -> Pair:
 def relu_over_keys(s: Sizes) -> Pair:
     right = causal_padded(s)
     return right, replace(right, weigh=lambda _, scores: scores.relu() / s.keys)
+
+
+@fault("normaliser", "sigmoid divided by the sum", readable=False)
+def sigmoid_over_its_sum(s: Sizes) -> Pair:
+    right = causal_padded(s)
+
+    def weigh(own: Steps, scores: Tensor) -> Tensor:
+        del own
+        return scores.sigmoid() / scores.sigmoid().sum(-1, keepdim=True)
+
+    return right, replace(right, weigh=weigh)
+
+
+@fault("bias-extra", "ALiBi", readable=False, modes=("opaque", "output"))
+def alibi_extra(s: Sizes) -> Pair:
+    right = steps(s)
+    return right, replace(right, bias=alibi(s))
 
 
 def _met(s: Sizes, k_met: list[int] | None, v_met: list[int] | None) -> Pair:

@@ -57,13 +57,13 @@ def tiled(x: Tensor) -> Tensor:
 def visible(length: int) -> Tensor:
     """Return what may attend: the past, and no padding."""
     keep = torch.ones(BATCH, 1, 1, length, dtype=torch.bool)
-    keep[1, ..., -PADDED:] = False
+    keep[1, ..., max(length - PADDED, 1) :] = False
     return torch.ones(length, length).tril().bool() & keep
 
 
 def one_too_wide(length: int) -> Tensor:
     keep = torch.ones(BATCH, 1, 1, length, dtype=torch.bool)
-    keep[1, ..., -PADDED:] = False
+    keep[1, ..., max(length - PADDED, 1) :] = False
     return torch.ones(length, length).tril(1).bool() & keep
 
 
@@ -201,7 +201,7 @@ STOPPED = {
     "values detached": Kind(
         widen_v=values_stopped, key="gradient-stopped", stages=("grad.v", "grad.input")
     ),
-    "careless backward": Kind(weigh=careless, stages=GRADIENTS[1:]),
+    "careless backward": Kind(weigh=careless, key="wrong-backward", stages=GRADIENTS[1:]),
 }
 """Faults that no forward pass shows."""
 

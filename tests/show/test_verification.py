@@ -14,13 +14,15 @@ from torch import nn
 
 from attnscope.calls import Source
 from attnscope.differ.aligning import Alignment
+from attnscope.differ.comparison import Options
 from attnscope.differ.conditions import Condition
 from attnscope.differ.judging import Gap, Tolerance
 from attnscope.differ.result import Case, FirstDifference, StageResult, Verification
+from attnscope.differ.shrinking import Shrunk
 from attnscope.differ.weights import WeightMap, pair
 from attnscope.explain import Explanation
 from attnscope.show.stages import collapsed
-from attnscope.show.verification import verification_view
+from attnscope.show.verification import shrunk_view, verification_view
 
 FORWARD = ("input", "q", "k", "v", "raw_scores", "scores", "weights", "context", "output")
 SAME = Gap(1e-9, 0.1)
@@ -297,6 +299,17 @@ def test_notes_come_last() -> None:
     assert drawn(made(layer(0), notes=("gradients not compared",)))[-1] == (
         "note gradients not compared"
     )
+
+
+def test_what_shrinking_found_is_one_line_and_its_notes() -> None:
+    before, after = {"batch": 2, "length": 7}, {"batch": 1, "length": 7}
+    small = Shrunk(before, after, (), first(), Options(), notes=("length stays: ids",))
+    out = io.StringIO()
+    Console(file=out, width=100, color_system=None).print(shrunk_view(small))
+    assert out.getvalue().split("\n")[1:3] == [
+        "smallest inputs that still fail: batch 2 → 1, length 7",
+        "note length stays: ids",
+    ]
 
 
 # -- weights -------------------------------------------------------------------------------------

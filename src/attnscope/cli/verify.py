@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attnscope.cli.command import Command
+from attnscope.cli.parameters import Factor, Weights
 from attnscope.errors import AttnscopeError, TargetError
 
 if TYPE_CHECKING:
     from attnscope.differ import Verification
+    from attnscope.differ.shrinking import Shrunk
     from attnscope.targets import Both
 
 _EQUAL, _DIFFERENT = 0, 1
@@ -23,53 +24,6 @@ _EQUAL, _DIFFERENT = 0, 1
 _APART = 2_654_435_761
 """Keeps what nobody seeded apart from what somebody seeded with a small number: two models from
 one seed share parameters by chance, which then look like a correspondence."""
-
-
-class Weights(click.ParamType[str | Path]):
-    """How the candidate gets its weights: a word, or map=FILE."""
-
-    name = "weights"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:  # noqa: ARG002  click's signature
-        """Return what the help shows."""
-        return "auto|keep|copy|map=FILE"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> str | Path:
-        """Return the word, or the path of the file."""
-        if isinstance(value, Path) or value in {"auto", "keep", "copy"}:
-            return value  # type: ignore[no-any-return]
-        kind, sign, file = str(value).partition("=")
-        if kind != "map" or not sign:
-            self.fail(f"{value!r} is none of auto, keep, copy, map=FILE", param, ctx)
-        if not Path(file).is_file():
-            self.fail(f"there is no file {file!r}: write map=FILE.json", param, ctx)
-        return Path(file)
-
-
-class Factor(click.ParamType[float]):
-    """A finite number above zero."""
-
-    name = "factor"
-
-    def convert(
-        self,
-        value: Any,
-        param: click.Parameter | None,
-        ctx: click.Context | None,
-    ) -> float:
-        """Return the number."""
-        try:
-            number = float(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a number", param, ctx)
-        if not 0 < number < math.inf:
-            self.fail(f"{value} is not a finite number above 0", param, ctx)
-        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +35,21 @@ class Asked:
     tolerance: float
     gradients: bool
     matrix: bool
+    shrink: bool
+    script: Path | None
     format: str
     all: bool
 
     def check(self) -> None:
-        """Refuse what can't go together."""
+        """Refuse, before anything long begins, what can't go together or can't be written."""
+        if self.script is not None and not self.shrink:
+            raise click.UsageError("--script is where --shrink writes: say --shrink too")
+        if self.script is not None and not self.script.absolute().parent.is_dir():
+            raise click.UsageError(
+                f"--script {self.script}: there is no folder {self.script.parent}"
+            )
+        if self.script is not None and self.script.exists():
+            raise click.UsageError(f"--script {self.script}: it exists already, name a new file")
         if self.format == "json" and self.all:
             raise click.UsageError("--all is for people: JSON has every stage and pair anyway")
 
@@ -131,6 +95,13 @@ class Asked:
 )
 @click.option("--no-gradients", is_flag=True, help="Compare the forward pass alone.")
 @click.option("--no-matrix", is_flag=True, help="Compare on the given inputs alone.")
+@click.option("--shrink", is_flag=True, help="Find the smallest inputs that still fail.")
+@click.option(
+    "--script",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write what --shrink finds as a program; without it, it follows the result.",
+)
 @click.option("--all", is_flag=True, help="Show every stage and every pair of weights.")
 @click.option(
     "--format",
@@ -153,13 +124,20 @@ def command(candidate: str, reference: str, **options: Any) -> int:
     asked = Asked(**options)
     asked.check()
     with contextlib.redirect_stdout(sys.stderr):  # what models and libraries print is no result
-        result = _compare(candidate, reference, words, asked)
-    _write(result, asked)
+        result, small = _compare(candidate, reference, words, asked)
+    script = small.script(candidate, reference, words["attention"]) if small is not None else None
+    if asked.script is not None and script is not None:
+        asked.script.write_text(script, encoding="utf-8")
+        click.echo(f"wrote {asked.script}", err=True)
+        script = None
+    _write(result, asked, small, script)
     return _EQUAL if result.equal else _DIFFERENT
 
 
-def _compare(candidate: str, reference: str, words: dict[str, Any], asked: Asked) -> Verification:
-    """Load both sides and compare them, with signs of life on standard error."""
+def _compare(
+    candidate: str, reference: str, words: dict[str, Any], asked: Asked
+) -> tuple[Verification, Shrunk | None]:
+    """Load both sides, compare and shrink them, with signs of life on standard error."""
     import torch
 
     from attnscope.cli.progress import Progress
@@ -177,7 +155,16 @@ def _compare(candidate: str, reference: str, words: dict[str, Any], asked: Asked
         )
         sides = both(candidate, reference, wishes)
         progress.now(f"comparing {candidate} with {reference}")
-        return _verified(sides, asked)
+        result = _verified(sides, asked)
+        if not asked.shrink:
+            return result, None
+        from attnscope.cli.shrinking import shrunk
+
+        progress.now("looking for the smallest inputs that still fail")
+        small = shrunk(sides, result, asked.weights, gradients=asked.gradients)
+        if small is None:
+            progress.say("nothing to shrink: both sides agree on their inputs")
+        return result, small
 
 
 def _verified(sides: Both, asked: Asked) -> Verification:
@@ -234,15 +221,22 @@ def _need_inputs(sides: Both) -> None:
             )
 
 
-def _write(result: Verification, asked: Asked) -> None:
-    """Write the result to standard output."""
+def _write(result: Verification, asked: Asked, small: Shrunk | None, script: str | None) -> None:
+    """Write the result to standard output; script: what --shrink made, unless it has a file."""
     if asked.format == "json":
         from attnscope.show.json import plain, to_text
 
-        click.echo(to_text(plain(result.to_json())))
+        data = result.to_json()
+        if small is not None:
+            data["shrunk"] = {**small.to_json(), "script": script}
+        click.echo(to_text(plain(data)))
         return
     from attnscope.cli.progress import result_console
-    from attnscope.show.verification import verification_view
+    from attnscope.show.verification import shrunk_view, verification_view
 
     console = result_console()
     console.print(verification_view(result, whole=asked.all, width=console.width))
+    if small is not None:
+        console.print(shrunk_view(small))
+    if script is not None:
+        click.echo(f"\n{script}", nl=False)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnscope.calls.tolerance import unit_roundoff
 from attnscope.differ.outputs import outputs_of
@@ -29,7 +29,7 @@ from attnscope.errors import InputError
 if TYPE_CHECKING:
     from attnscope.differ.comparison import Comparison
 
-__all__ = ["decoding_cases", "fresh", "pristine"]
+__all__ = ["copied", "decoding_cases", "fresh", "pristine"]
 
 _MOST_PARAMETERS = 50_000_000
 """Models above this are not copied: they decode in their own type."""
@@ -39,6 +39,9 @@ _ROUNDINGS = 256.0
 
 _HUGGING_FACE = ("past_key_values", "cache")
 """What Hugging Face calls the past beside `use_cache`; `cache` in the newer versions."""
+
+_DEEPEST = 4
+"""Containers in containers in which a module's own cache is looked for."""
 
 _SELF = "self"
 _RESETS = ("reset", "reset_cache", "clear_cache")
@@ -101,12 +104,37 @@ def fresh(subject: Subject) -> Subject:
     """Return a copy of a subject whose own caches are empty, as far as it can empty them."""
     if subject.model is None:
         return subject
-    model = copy.deepcopy(subject.model)
+    model = copied(subject.model)
     for module in model.modules():
         reset = next((found for n in _RESETS if callable(found := getattr(module, n, None))), None)
         if reset is not None:
             reset()
     return Subject(subject.name, model, subject.inputs)
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """Return a deep copy of a module, of tensors that it keeps from a run without their graph."""
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        _detach(vars(module), memo, 0)
+    return copy.deepcopy(model, memo)
+
+
+def _detach(value: Any, memo: dict[int, Any], depth: int) -> None:
+    """Put copies of the tensors with a graph that a value holds into a memo of `copy.deepcopy`."""
+    if isinstance(value, Tensor):
+        if not value.is_leaf:
+            memo[id(value)] = value.detach().clone()
+        return
+    if depth > _DEEPEST or isinstance(value, nn.Module | type) or callable(value):
+        return
+    held: Iterable[Any] = vars(value).values() if hasattr(value, "__dict__") else ()
+    if isinstance(value, Mapping):
+        held = value.values()
+    elif isinstance(value, list | tuple):
+        held = value
+    for each in held:
+        _detach(each, memo, depth + 1)
 
 
 def _cache_of(side: Subject, expect: Mapping[str, Any]) -> _Cache | None:
@@ -231,6 +259,8 @@ class _Runs:
         if cache is None:
             return False
         try:
+            if cache.argument == _SELF and not self._keeps(side):
+                return False
             decoded = self._decoded(side, cache, ends)
         except InputError:
             return False
@@ -238,6 +268,14 @@ class _Runs:
             return True
         found = self._first(decoded, self.full)
         return found is not None and found[self.axis] <= place
+
+    def _keeps(self, side: Subject) -> bool:
+        """Return whether a module remembers the first token when it is given the second."""
+        side = _ready(side, self.comparison)
+        steps = [self.arranged.step(at, at + 1) for at in (0, 1, 1)]
+        outputs = [_output(_called(side, step, self.comparison, {})) for step in steps[:2]]
+        alone = _ready(side, self.comparison)
+        return not torch.equal(outputs[1], _output(_called(alone, steps[2], self.comparison, {})))
 
     def _first(self, actual: Tensor, expected: Tensor) -> tuple[int, ...] | None:
         """Return the worst entry of the first token that differs; rows of padding don't count."""
@@ -276,7 +314,7 @@ def _widened(
     if sum(p.numel() for model in models for p in model.parameters()) > _MOST_PARAMETERS:
         return None
     try:
-        both = [Subject(side.name, copy.deepcopy(side.run).double()) for side in sides]  # type: ignore[attr-defined]
+        both = [Subject(side.name, copied(side.model).double()) for side in sides if side.model is not None]
         inputs = arranged.cast(torch.float64)
         with torch.no_grad():
             for side in both:

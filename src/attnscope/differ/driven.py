@@ -64,7 +64,10 @@ def compare_driven(comparison: Comparison) -> Verification:
         wrong = next((step for step in inner if step.stage == "context"), inner[-1])
         if first is None and not wrong.equal:
             first = comparison.first(walk, Alignment((pair,)), [wrong])
-    notes = [f"{function.name} was given q, k and v of each call of {model.name}"]
+    notes = [
+        f"{function.name} was given q, k and v of each call of {model.name}: what lies around the "
+        "attention, and gradients, are not compared"
+    ]
     return comparison.result(steps, first, Alignment(tuple(pairs)), tolerance, notes)
 
 

@@ -80,7 +80,7 @@ def verify(
         dict(expect or {}), gradients=gradients, seed=seed, factor=factor, weights=weights
     )
     given = _inputs(inputs, sides, seed)
-    with _comparable(*sides) as notes, paired(sides, weights, given) as pairs:
+    with comparable(*sides) as notes, paired(sides, weights, given) as pairs:
         comparison = Comparison(*sides, given, options, pairs)
         result = comparison.run()
         if matrix and result.equal:
@@ -164,7 +164,7 @@ def _output(side: Subject, inputs: Inputs) -> Any:
 
 
 @contextlib.contextmanager
-def _comparable(candidate: Subject, reference: Subject) -> Iterator[tuple[str, ...]]:
+def comparable(candidate: Subject, reference: Subject) -> Iterator[tuple[str, ...]]:
     """Put both into eval mode where both would drop at random; modes are put back."""
     models = [side.model for side in (candidate, reference) if side.model is not None]
     if len(models) < 2 or not all(_drops(model) for model in models):

@@ -8,7 +8,6 @@ other mode where nothing drops. What a side refuses is a limit of it and no diff
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from attnscope.differ.decoding import decoding_cases, fresh
+from attnscope.differ.decoding import copied, decoding_cases, fresh
 from attnscope.differ.judging import Tolerance
 from attnscope.differ.made import plain_cases
 from attnscope.differ.outputs import outputs_of
@@ -265,7 +264,7 @@ def _copied(comparison: Comparison, inputs: Inputs) -> Comparison:
     sides = []
     for side in (comparison.candidate, comparison.reference):
         try:
-            run = copy.deepcopy(side.run) if side.model is not None else side.run
+            run = copied(side.model) if side.model is not None else side.run
         except (RuntimeError, TypeError) as error:
             raise InputError(doing, f"it raised {error}", "build them anew") from error
         sides.append(Subject(side.name, run, side.inputs))

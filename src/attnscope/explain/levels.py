@@ -26,18 +26,24 @@ _SUMS = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A canonical tensor, its axes in `order`, joined to `shape`."""
+    """A canonical tensor times `factor`, its axes in `order`, joined to `shape`.
+
+    A factor is there where a scale of q is counted to the scores.
+    """
 
     order: tuple[int, ...]
     shape: tuple[int, ...]
+    factor: float = 1.0
 
     def write(self, canonical: Tensor) -> Tensor:
         """Return a canonical tensor in the model's own layout."""
-        return canonical.permute(self.order).reshape(self.shape)
+        laid = canonical.permute(self.order).reshape(self.shape)
+        return laid if self.factor == 1 else laid * self.factor
 
     def read(self, own: Tensor, sizes: tuple[int, ...]) -> Tensor:
         """Return a tensor in the model's own layout as a canonical one of `sizes`."""
         split = own.reshape([sizes[axis] for axis in self.order])
+        split = split if self.factor == 1 else split / self.factor
         return split.permute([self.order.index(axis) for axis in range(len(sizes))])
 
 
@@ -72,16 +78,17 @@ def with_heads(tensor: Tensor, heads: int) -> Tensor:
     return tensor.repeat_interleave(heads // tensor.shape[1], 1)
 
 
-def layout_of(own: Tensor, canonical: Tensor) -> Layout | None:
+def layout_of(own: Tensor, canonical: Tensor, factor: float = 1.0) -> Layout | None:
     """Return how `canonical` lies in `own`, told by its values; None: it does not."""
     if own.numel() != canonical.numel() or own.is_complex() or canonical.ndim != len(_ORDERS[0]):
         return None
-    whole = float(canonical.sum())
-    if abs(float(own.sum()) - whole) > _SUMS * float(canonical.abs().sum()):
+    whole, most = factor * float(canonical.sum()), factor * float(canonical.abs().sum())
+    if abs(float(own.sum()) - whole) > _SUMS * abs(most):
         return None  # other numbers, in whatever order
+    near = 0.0 if factor == 1 else _SUMS * float(own.abs().max())
     for order in _ORDERS:
-        layout = Layout(order, tuple(own.shape))
-        if torch.equal(layout.write(canonical), own.to(canonical.dtype)):
+        layout = Layout(order, tuple(own.shape), factor)
+        if bool(((layout.write(canonical) - own).abs() <= near).all()):
             return layout
     return None
 
@@ -102,22 +109,26 @@ def levels(stage: Tensor, part: Part | None) -> list[Level]:
 
 def _starts(flow: Flow, stage: Tensor) -> Iterator[Level]:
     """Find the values that are the stage in another layout, or its kv heads before repetition."""
-    heads = stage.shape[1]
+    heads, held = stage.shape[1], flow.values[flow.part.wanted]
+    factor = 1.0
+    if held.numel() == stage.numel() and not held.is_complex():
+        ratio = float(held.abs().sum()) / max(float(stage.abs().sum()), 1e-300)
+        factor = 1.0 if abs(ratio - 1) < _SUMS else ratio
     sizes = [group for group in range(1, heads + 1) if heads % group == 0]
     for group in sizes:
         first = stage[:, ::group]
         if group > 1 and not torch.equal(first.repeat_interleave(group, 1), stage):
             continue
-        level = _lying(flow, first)
+        level = _lying(flow, first, factor)
         if level is not None:
             yield level
 
 
-def _lying(flow: Flow, canonical: Tensor) -> Level | None:
+def _lying(flow: Flow, canonical: Tensor, factor: float = 1.0) -> Level | None:
     """Return the earliest value that holds a canonical tensor."""
     for value in sorted(flow.activations):
         tensor = flow.values[value]
-        layout = layout_of(tensor, canonical)
+        layout = layout_of(tensor, canonical, factor)
         if layout is not None:
             return Level(flow, canonical, value, layout)
     return None
@@ -136,7 +147,9 @@ def _before(flow: Flow, level: Level) -> Iterator[Level]:
                 continue
             layout = same[segment.end]
             canonical = layout.read(flow.values[segment.start], tuple(now.tensor.shape))
-            before = _lying(flow, canonical) or Level(flow, canonical, segment.start, layout)
+            before = _lying(flow, canonical, layout.factor) or Level(
+                flow, canonical, segment.start, layout
+            )
             if before.value in reached:
                 continue
             reached |= {segment.start, before.value}
@@ -147,8 +160,9 @@ def _before(flow: Flow, level: Level) -> Iterator[Level]:
 def _holders(flow: Flow, level: Level) -> dict[int, Layout]:
     """Return all values that hold the tensor of a level, each with its layout."""
     found = {}
+    factor = 1.0 if level.layout is None else level.layout.factor
     for value in flow.activations:
-        layout = layout_of(flow.values[value], level.tensor)
+        layout = layout_of(flow.values[value], level.tensor, factor)
         if layout is not None:
             found[value] = layout
     return found
@@ -185,7 +199,7 @@ def pieces(stage: Tensor, part: Part | None) -> Iterator[Piece]:
             for operand in flow.operands(op):
                 end = begin + flow.values[operand].shape[-1]
                 whole = start.tensor[..., begin:end]
-                found = _whole_or_shared(flow, whole)
+                found = _whole_or_shared(flow, whole, layout.factor)
                 if found is not None:
                     way = (found, *_before(flow, found))
                     way = tuple(replace(level, heads=stage.shape[1]) for level in way)
@@ -193,9 +207,9 @@ def pieces(stage: Tensor, part: Part | None) -> Iterator[Piece]:
                 begin = end
 
 
-def _whole_or_shared(flow: Flow, piece: Tensor) -> Level | None:
+def _whole_or_shared(flow: Flow, piece: Tensor, factor: float) -> Level | None:
     """Return where a piece lies, or the one head of it that all heads are."""
     shared = piece[:, :1]
     if torch.equal(shared.expand(piece.shape), piece):
-        return _lying(flow, shared) or _lying(flow, piece)
-    return _lying(flow, piece)
+        return _lying(flow, shared, factor) or _lying(flow, piece, factor)
+    return _lying(flow, piece, factor)

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscope.differ.result import Case, FirstDifference, Verification
+from attnscope.differ.shrinking import Shrunk
 from attnscope.show import words
 from attnscope.show.pairs import weight_parts
 from attnscope.show.stages import every_stage, stage_parts
@@ -64,6 +65,12 @@ def verification_view(
             lines.append(Text())
         lines += part
     return Group(*lines)
+
+
+def shrunk_view(small: Shrunk) -> RenderableType:
+    """Return what became of the sizes when the inputs were made smaller, and what could not be."""
+    lines = [Text(), Text.assemble(("smallest inputs that still fail: ", "bold"), str(small))]
+    return Group(*lines, *(Text.assemble(("note ", "cyan"), note) for note in small.notes))
 
 
 # -- the verdict ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from attnscope.explain.kinds import (
 from attnscope.explain.kinds.around import KINDS_AROUND
 from attnscope.explain.kinds.behind import behind
 from attnscope.explain.kinds.inside import Edits, kind
+from attnscope.explain.kinds.meeting import other_kv_heads, permuted_heads, transposed_weights
 from attnscope.explain.kinds.mirror import from_both_sides
 from attnscope.explain.kinds.together import together
 from attnscope.explain.scene import Scene
@@ -67,6 +68,9 @@ _AROUND = KINDS_AROUND
 KINDS: tuple[Callable[[Scene], Iterator[Change]], ...] = (
     *_INSIDE,
     behind,
+    other_kv_heads,
+    permuted_heads,
+    transposed_weights,
     *_AROUND,
     from_both_sides(together(_EDITS)),
 )

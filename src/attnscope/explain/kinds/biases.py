@@ -27,7 +27,10 @@ _STARTS = (1 / 16, 1 / 4, 1 / 2, 0.9, 1.5, 2.0, 4.0, 16.0)
 def edits(inside: Inside) -> Iterator[Edit]:
     """Iterate over what becomes of the reference's bias in a port."""
     own = inside.recipe.bias
-    if own is None or not bool((own != 0).any()) or _same_bias(inside):
+    if own is None or not bool((own != 0).any()):
+        yield from _alibi(inside)
+        return
+    if _same_bias(inside):
         return
     bias = own.double()
     yield Edit("bias-missing", _missing(inside, bias), _Bias(None))
@@ -64,6 +67,21 @@ def another(inside: Inside) -> Iterator[Edit]:
         f"key {key} of sample {sample}, head {head}, where they differ most"
     )
     yield Edit("bias", text, _Bias(theirs))
+
+
+def _alibi(inside: Inside) -> Iterator[Edit]:
+    """Propose ALiBi where the candidate's bias can't be read and the reference has none."""
+    heads, queries, keys = inside.sizes.heads, inside.sizes.queries, inside.sizes.keys
+    if inside.hint is not None or heads < 2 or keys < 2:
+        return
+    slopes = 2.0 ** (-8 * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
+    distance = torch.arange(keys) - torch.arange(queries)[:, None] - (keys - queries)
+    for how, far in (("the distance of query and key", -distance.abs()), ("key - query", distance)):
+        text = (
+            f"a bias of slope times {how} is added to the scores (ALiBi, slopes {numbers(slopes)}),"
+            " where the reference adds none"
+        )
+        yield Edit("bias-extra", text, _Bias(slopes[None, :, None, None] * far))
 
 
 class _Bias:

@@ -13,7 +13,7 @@ from attnscope.errors import AttnscopeError
 from attnscope.explain.kinds.course import Course
 from attnscope.explain.kinds.inside import Edit, Inside, Key
 
-__all__ = ["edits"]
+__all__ = ["edits", "listed", "named_maps"]
 
 Side = Literal["k and v", "k", "v"]
 
@@ -34,7 +34,7 @@ def edits(inside: Inside) -> Iterator[Edit]:
     elif sizes.kv_heads == sizes.heads:
         sides = ("k and v",)
     for side in sides:
-        maps = _named(own, sizes.heads, sizes.kv_heads)
+        maps = named_maps(own, sizes.heads, sizes.kv_heads)
         read = _read(inside, side)
         if read is not None:
             maps = [*maps, ("kv-heads", "", read)]
@@ -44,14 +44,14 @@ def edits(inside: Inside) -> Iterator[Edit]:
                 done.add(other)
                 said = "" if side == "k and v" else f" in {side} alone"
                 text = (
-                    f"the query heads meet the kv heads {_listed(other)}{said}{how}, where in the "
-                    f"reference they meet {_listed(own)}"
+                    f"the query heads meet the kv heads {listed(other)}{said}{how}, where in the "
+                    f"reference they meet {listed(own)}"
                 )
                 moved = torch.tensor([a != b for a, b in zip(own, other, strict=True)])
                 yield Edit(key, text, _Map(other, side), moved[None, :, None])
 
 
-def _named(
+def named_maps(
     own: tuple[int, ...], heads: int, kv_heads: int
 ) -> list[tuple[Key, str, tuple[int, ...]]]:
     """Return the maps that have a name."""
@@ -71,7 +71,8 @@ def _named(
     return [(key, how, clipped if len(m) < heads else m) for key, how, m in maps]
 
 
-def _listed(heads: tuple[int, ...]) -> str:
+def listed(heads: tuple[int, ...]) -> str:
+    """Return the kv head of each query head, sixteen of them at most."""
     shown = ", ".join(str(head) for head in heads[:16])
     return f"[{shown}{', …' if len(heads) > 16 else ''}]"
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from attnscope.explain.change import Change
 from attnscope.explain.kinds.turning import Difference, differences
 from attnscope.explain.levels import Level, Piece, levels, pieces
+from attnscope.explain.part import Part
 from attnscope.explain.rotations import PAIRINGS, Rotation, pairs_of, read_rotation
 from attnscope.explain.scene import Scene
 from attnscope.explain.slack import slack_of
@@ -23,6 +24,7 @@ from attnscope.explain.slack import slack_of
 __all__ = ["rotary"]
 
 _STAGES = ("q", "k", "v")
+_ALIKE = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,15 +77,35 @@ def _places(scene: Scene, stage: str, slack: float) -> Iterator[_Place]:
 
 
 def _place_on(way: Sequence[Level], slack: float) -> _Place | None:
-    """Return the rotation nearest to the end of a way; None: there is none."""
+    """Return the rotation nearest to the end of a way; None: there is none.
+
+    Features that are taken in pairs (2i, 2i + 1) may be given back in pairs (i, i + width/2).
+    """
     for at, after in enumerate(way):
         for before in way[at + 1 :]:
             if before.tensor.shape != after.tensor.shape:
                 continue
-            rotation = read_rotation(before.tensor, after.tensor, slack)
-            if rotation is not None:
-                return _Place(before.tensor, after, rotation)
+            for plain in _layouts(before.tensor, after.tensor, slack):
+                rotation = read_rotation(plain, after.tensor, slack)
+                if rotation is not None:
+                    return _Place(plain, after, rotation)
     return None
+
+
+def _layouts(before: Tensor, after: Tensor, slack: float) -> Iterator[Tensor]:
+    """Iterate over a tensor as it is, and with the features that change laid out otherwise."""
+    yield before
+    moved = ((after - before).abs().amax((0, 1, 2)) > slack).nonzero().flatten()
+    if not len(moved):
+        return
+    first, last = int(moved[0]), int(moved[-1]) + 1
+    if (last - first) % 2 or last - first < 4:
+        return
+    ways = [torch.cat(pairs_of(pairing, last - first)) for pairing in PAIRINGS]
+    for source, target in (ways, ways[::-1]):
+        order = torch.arange(before.shape[-1])
+        order[first + target] = first + source
+        yield before[..., order]
 
 
 def _ends(scene: Scene, place: _Place) -> Iterator[Tensor]:
@@ -210,17 +232,33 @@ def _mixed(place: _Place) -> Iterator[Change]:
 
 def _turned_alone(scene: Scene, slack: float) -> Iterator[Change]:
     """Propose that the candidate turns what the reference leaves as it is."""
-    way = levels(scene.expected, scene.reference.parts.get(scene.stage))
-    for level in way:
+    part = scene.reference.parts.get(scene.stage)
+    if part is not None and _knows_positions(part, scene.expected.shape[2]):
+        return
+    for level in levels(scene.expected, part):
         ours = read_rotation(level.tensor, scene.actual, slack)
         if ours is None:
             continue
-        ours = replace(ours, stretch=ours.stretch)
         yield Change(
             "rotary-on-v" if scene.stage == "v" else "rotary-extra",
             f"{scene.stage} is turned ({_features(ours)}), where the reference does not turn it",
             lambda ours=ours, level=level: ours.apply(level.tensor),  # type: ignore[misc]
         )
+
+
+def _knows_positions(part: Part, length: int) -> bool:
+    """Return whether a projection does other things at other positions: it may turn by itself."""
+    received = None if part.origin is None else part.given.get(part.origin)
+    if received is None or part.origin is None:
+        return False
+    backwards = part.run().flip(2)
+    close = _ALIKE * float(backwards.abs().max())
+    for axis, size in enumerate(received.shape[:-1]):
+        if size == length:
+            made = part.run(given={part.origin: received.flip(axis)})
+            if float((made - backwards).abs().max()) <= close:
+                return False
+    return True
 
 
 def _pairs(pairing: str, width: int) -> str:

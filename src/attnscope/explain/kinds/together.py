@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import combinations, islice
 
 from attnscope.explain.change import Change
 from attnscope.explain.kinds.inside import Edit, Edits, Inside
@@ -11,13 +11,10 @@ from attnscope.explain.scene import Scene
 
 __all__ = ["together"]
 
-_LEADS = 6
-"""Edits that are tried as the larger of two faults: those that leave least."""
-
 _A_KIND = 3
 """Edits of each kind that are tried; kinds put the likely ones first."""
 
-_PAIRS = 24
+_PAIRS = 20
 """Pairs that are tried."""
 
 
@@ -35,18 +32,18 @@ def together(kinds: Sequence[tuple[Edits, str]]) -> Callable[[Scene], Iterator[C
         inside = Inside(whole.scene, whole.course, whole.hint, fits=False)
         ranked = _ranked(inside, kinds)
         left = min(_PAIRS, inside.affordable)
-        done: set[frozenset[int]] = set()
-        for _, lead, one in ranked[:_LEADS]:
-            for _, other, two in ranked:
-                pair = frozenset((id(one), id(two)))
-                if lead == other or pair in done or left <= 0:
-                    continue
-                done.add(pair)
-                left -= 1
-                for change in inside.changes([_both(one, two)]):
-                    yield change
-                    if scene.agrees(change.make()):
-                        return
+        near = sorted(combinations(range(len(ranked)), 2), key=sum)  # the nearest two first
+        for first, second in near:
+            (_, lead, one), (_, other, two) = ranked[first], ranked[second]
+            if lead == other:
+                continue
+            for change in inside.changes([_both(one, two)]):
+                yield change
+                if scene.agrees(change.make()):
+                    return
+            left -= 1
+            if left <= 0:
+                return
 
     return changes
 

@@ -44,8 +44,8 @@ def differences(ours: Rotation, theirs: Rotation, *, permuted: str = "") -> Iter
         )
     elif permuted and ours.pairing == theirs.pairing:
         yield Difference("rotary-pairing", f"features laid out for pairs {pairs[1]}")
-    share = 2 * ours.turning, 2 * theirs.turning
-    if share[0] != share[1] or ours.first != theirs.first or ours.width != theirs.width:
+    share = ours.turning != theirs.turning and not (_fades(ours) or _fades(theirs))
+    if share or ours.first != theirs.first or ours.width != theirs.width:
         yield _share(ours, theirs)
         same = ours.base == theirs.base or ours.base is None
         if same:
@@ -56,6 +56,16 @@ def differences(ours: Rotation, theirs: Rotation, *, permuted: str = "") -> Iter
             "rotary-scaling",
             f"lengths times {ours.stretch:g} where the reference has {theirs.stretch:g}",
         )
+
+
+def _fades(rotation: Rotation) -> bool:
+    """Return whether the first pair that stands still would turn too little to be seen."""
+    if rotation.base is None or rotation.factor is None:
+        return False
+    step = rotation.base ** (-2 * rotation.turning / rotation.width) / rotation.factor
+    return 2 * rotation.turning < rotation.width and (
+        step * rotation.turns.shape[1] <= 2 * rotation.tolerance
+    )
 
 
 def _share(ours: Rotation, theirs: Rotation) -> Difference:
