@@ -109,9 +109,7 @@ class Model(nn.Module):
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 2 * size)
         self.eval()
 
-    def attended(
-        self, ids: Tensor, keep: Tensor | None, past: Past | None
-    ) -> tuple[Tensor, Past]:
+    def attended(self, ids: Tensor, keep: Tensor | None, past: Past | None) -> tuple[Tensor, Past]:
         start = past[0].shape[2] if past is not None else 0
         x = self.tokens(ids) + self.positions(self.places(start, ids.shape[1]))
         x = self.change(x)
@@ -135,7 +133,8 @@ class Plain(Model):
     """Without a cache."""
 
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        return self.head(self.attended(ids, attention_mask, None)[0])
+        logits: Tensor = self.head(self.attended(ids, attention_mask, None)[0])
+        return logits
 
 
 class WithCache(Model):
@@ -170,7 +169,8 @@ class KeepingCache(Model):
 
     def forward(self, ids: Tensor) -> Tensor:
         x, self.past = self.attended(ids, None, self.past)
-        return self.head(x)
+        logits: Tensor = self.head(x)
+        return logits
 
 
 def ids(batch: int = 2, length: int = 7) -> Tensor:

@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnscope.differ.caches import emptied
 from attnscope.differ.comparison import Comparison, Options
-from attnscope.differ.decoding import decoding_cases, pristine
+from attnscope.differ.decoding import decoding_cases
 from attnscope.differ.matrix import cases
 from attnscope.differ.subject import Subject
 from attnscope.differ.trial import Trial
@@ -79,9 +80,7 @@ def test_a_fault_of_a_cache_is_found_at_its_step(
 
 
 def test_a_fault_of_later_steps_is_placed_there() -> None:
-    made = decoded(
-        small.WithCache(places=forgetting), small.Plain(), (small.ids(),), **BY_NAME
-    )
+    made = decoded(small.WithCache(places=forgetting), small.Plain(), (small.ids(),), **BY_NAME)
     assert made[STEPS].case.note.startswith("step 5 of 7")
     first = made[STEPS].first
     assert first is not None
@@ -118,13 +117,13 @@ def test_a_reference_that_sees_later_tokens_is_not_decoded() -> None:
 
 
 def test_a_candidate_is_not_blamed_for_what_the_reference_does_too() -> None:
-    sides = [small.WithCache(places=small.one_late) for _ in range(2)]
-    made = decoded(*sides, (small.ids(),), **BY_NAME)
+    ours, theirs = (small.WithCache(places=small.one_late) for _ in range(2))
+    made = decoded(ours, theirs, (small.ids(),), **BY_NAME)
     assert verdicts(made) == {STEPS: None, CHUNKS: None}
     assert "so does the cache of theirs" in made[STEPS].case.note
 
 
-@pytest.mark.parametrize("name", ["gpt2", "mistral", "gemma2", "t5", "mixtral"])
+@pytest.mark.parametrize("name", ["gpt2", "t5", "mixtral"])
 def test_a_library_model_is_decoded_without_a_declaration(name: str) -> None:
     built = build(name)
     made = decoded(copy.deepcopy(built.model), built.model, built.inputs)
@@ -133,7 +132,7 @@ def test_a_library_model_is_decoded_without_a_declaration(name: str) -> None:
 
 def test_a_library_model_with_a_broken_cache_is_found() -> None:
     built = build("llama")
-    broken = copy.deepcopy(built.model)
+    broken: Any = copy.deepcopy(built.model)
     original = broken.model.rotary_emb.forward
 
     def started_anew(x: Tensor, position_ids: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -161,10 +160,10 @@ def test_half_types_are_decoded_in_float64() -> None:
 
 def test_every_case_begins_with_an_empty_cache() -> None:
     sides = [Subject("side", small.KeepingCache()), Subject("other", small.Plain())]
-    kept = [pristine(side, BY_SELF) for side in sides]
+    kept = [emptied(side, BY_SELF) for side in sides]
     assert kept[0].run is not sides[0].run
     comparison = Comparison(kept[0], kept[1], (small.ids(),), Options(BY_SELF, gradients=False))
     made = list(cases(comparison, declared=True))
     assert [case for case in made if case.equal is not True] == []
     assert {"one sample", "length 1", STEPS} <= {case.name for case in made}
-    assert pristine(sides[0], {}) is sides[0]
+    assert emptied(sides[0], {}) is sides[0]

@@ -1,9 +1,11 @@
-"""The matrix of inputs: sound code agrees in all cases, and faults that one case shows are found."""
+"""The matrix of inputs: sound code agrees in all cases, faults that one case shows are found."""
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -61,7 +63,7 @@ sound = [
 ]
 
 
-@pytest.mark.parametrize("port", sound[::2], ids=lambda port: port.name)
+@pytest.mark.parametrize("port", sound[::4], ids=lambda port: port.name)
 def test_no_case_of_a_sound_port_differs(port: Port) -> None:
     pair = port.make()
     sides = Subject("mine", pair.candidate), Subject("theirs", pair.reference)
@@ -169,8 +171,13 @@ class CountingRealTokens(small.Plain):
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         assert attention_mask is not None
         places = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-        self.places = lambda start, length: places
+        self.places = partial(given, places)
         return super().forward(ids, attention_mask)
+
+
+def given(places: Tensor, start: int, length: int) -> Tensor:
+    del start, length
+    return places
 
 
 def test_a_mask_that_is_ignored_is_found_where_real_tokens_see_padding() -> None:
@@ -237,11 +244,15 @@ def test_a_case_that_differs_carries_its_first_difference() -> None:
     assert wrong.first.stage == "scores"
     assert wrong.first.explanation is not None
     assert wrong.case.largest == wrong.first.largest
+    assert wrong.comparison is not None
+    again = wrong.comparison.run().first_difference
+    assert again is not None
+    assert (again.stage, again.largest) == (wrong.first.stage, wrong.first.largest)
 
 
 def test_inputs_that_cannot_be_cut_say_why() -> None:
     class Odd(small.Plain):
-        def forward(self, ids: Tensor, extra: Any = None) -> Tensor:  # type: ignore[override]
+        def forward(self, ids: Tensor, extra: Any = None) -> Tensor:
             del extra
             return super().forward(ids)
 
@@ -262,18 +273,18 @@ def test_tokens_of_a_sequence_first_layer_are_told_from_samples() -> None:
 
 def by_hand(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False) -> Tensor:
     k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    scores = q @ k.mT / math_sqrt(q)
+    scores = q @ k.mT / root(q)
     if is_causal:
         scores = scores.masked_fill(~small.corner(*scores.shape[-2:]), -torch.inf)
     return scores.softmax(-1) @ v
 
 
-def math_sqrt(q: Tensor) -> float:
-    return float(q.shape[-1]) ** 0.5
+def root(q: Tensor) -> float:
+    return math.sqrt(q.shape[-1])
 
 
 def scaled_by_values(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return (q @ k.mT / v.shape[-1] ** 0.5).softmax(-1) @ v
+    return (q @ k.mT / root(v)).softmax(-1) @ v
 
 
 def tiled(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -296,7 +307,7 @@ def causal_ignored(q: Tensor, k: Tensor, v: Tensor, *, is_causal: bool = False) 
 
 
 def hiding(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    scores = q @ k.mT / math_sqrt(q)
+    scores = q @ k.mT / root(q)
     return (scores if mask is None else scores.masked_fill(mask, -torch.inf)).softmax(-1) @ v
 
 

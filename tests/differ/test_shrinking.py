@@ -1,7 +1,8 @@
-"""The smallest inputs that fail: found by size, failing for the same reason, written as a script."""
+"""The smallest inputs that fail: found by size, failing for one reason, written as a script."""
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +17,10 @@ from attnscope.differ.comparison import Comparison, Options
 from attnscope.differ.made import qkv
 from attnscope.differ.result import Verification
 from attnscope.differ.shrinking import Shrunk, shrink, smallest
+from attnscope.differ.smaller_models import rebuilt
 from attnscope.differ.subject import Subject
 from attnscope.errors import InputError
+from attnscope.targets.architectures import build
 from tests.differ import small_models as small
 from tests.ports import PORTS
 
@@ -33,18 +36,18 @@ def again(shrunk: Shrunk, candidate: Any, reference: Any) -> Verification:
     return Comparison(*sides, shrunk.inputs, Options()).run()
 
 
-def test_a_window_is_shown_by_one_sample_and_one_token_more_than_it() -> None:
+def test_a_window_is_shown_by_one_sample_and_as_many_tokens_as_name_it() -> None:
     sides = small.Plain(), small.Plain(seen=small.window_of_four)
     shrunk = shrunken(*sides, {"ids": small.ids(5, 13)})
     assert shrunk.before == {"batch": 5, "length": 13}
-    assert shrunk.after == {"batch": 1, "length": 5}
+    assert shrunk.after == {"batch": 1, "length": 6}
     result = again(shrunk, *sides)
     assert not result.equal
     assert result.first_difference is not None
     assert shrunk.difference.explanation is not None
     assert result.first_difference.explanation is not None
     assert result.first_difference.explanation.key == shrunk.difference.explanation.key
-    assert str(shrunk) == "batch 5 → 1, length 13 → 5"
+    assert str(shrunk) == "batch 5 → 1, length 13 → 6"
 
 
 def test_positions_beyond_a_table_keep_the_length_that_reaches_them() -> None:
@@ -124,17 +127,20 @@ def test_nothing_to_shrink_is_refused() -> None:
 
 def test_inputs_that_cannot_be_cut_are_kept_and_it_is_said() -> None:
     class Odd(small.Plain):
-        def forward(self, ids: Tensor, extra: Any = None) -> Tensor:  # type: ignore[override]
+        def forward(self, ids: Tensor, extra: Any = None) -> Tensor:
             del extra
             return super().forward(ids)
 
-    shrunk = shrunken(Odd(places=small.one_late), Odd(seen=small.all_seen), {"ids": small.ids(), "extra": {}})
+    shrunk = shrunken(
+        Odd(places=small.one_late), Odd(seen=small.all_seen), {"ids": small.ids(), "extra": {}}
+    )
     assert shrunk.before == shrunk.after
     assert shrunk.notes == ("nothing could be made smaller: the inputs hold a dict",)
 
 
 @pytest.mark.parametrize(
-    "port", [p for p in PORTS if p.key and "gpt-oss" in p.name or "function" in p.name][::6],
+    "port",
+    [p for p in PORTS if (p.key and "gpt-oss" in p.name) or "function" in p.name][::12],
     ids=lambda port: port.name,
 )
 def test_the_explanation_stays_the_same(port: Any) -> None:
@@ -160,9 +166,44 @@ def test_the_smallest_size_is_found() -> None:
     assert smallest(12, lambda size: size in {2, 9}) == 2
 
 
+def test_models_with_a_config_are_built_again_with_fewer_layers_and_heads() -> None:
+    from transformers import LlamaForCausalLM
+
+    class Unscaled(LlamaForCausalLM):  # type: ignore[no-untyped-call]
+        def __init__(self, config: Any) -> None:
+            super().__init__(config)
+            for layer in self.model.layers:
+                layer.self_attn.scaling = 1.0
+
+    built = build("llama")
+    candidate: Any = Unscaled(built.model.config)
+    candidate.eval()
+    candidate.load_state_dict(built.model.state_dict())
+    shrunk = shrunken(candidate, built.model, built.inputs)
+    assert shrunk.after == {"batch": 1, "length": 2, "layers": 1, "heads": 2, "width": 16}
+    assert shrunk.before["layers"] == 2
+    sides = (rebuilt(Subject("side", one), shrunk.config) for one in (candidate, built.model))
+    ours, theirs = (side.run for side in sides)
+    result = again(shrunk, ours, theirs)
+    assert result.first_difference is not None
+    assert result.first_difference.explanation is not None
+    assert result.first_difference.explanation.key == "scale"
+    assert "smaller(sides.candidate.run)" in shrunk.script("mine.py:mine", "arch:llama")
+    assert candidate.config.num_hidden_layers == 2
+
+
+def test_a_fault_that_a_config_does_not_make_keeps_its_layers() -> None:
+    built = build("llama")
+    candidate: Any = copy.deepcopy(built.model)
+    candidate.model.layers[1].self_attn.scaling = 1.0
+    shrunk = shrunken(candidate, built.model, built.inputs)
+    assert shrunk.after == {"batch": 1, "length": 2}
+    assert shrunk.config == {}
+
+
 # -- the script ----------------------------------------------------------------------------------
 
-SIDES = '''
+SIDES = """
 import torch
 from torch import nn
 
@@ -182,7 +223,7 @@ class Attention(nn.Module):
 
 reference = sound = Attention()
 faulty = Attention(1.0)
-'''
+"""
 
 
 def script_of(folder: Path, candidate: str) -> Path:

@@ -86,6 +86,26 @@ def _encoder_pre(self: HandEncoder, x: Tensor) -> Tensor:
     return x + self.fed(self.normed(x, self.layer.norm2))
 
 
+def _encoder_doubled(self: HandEncoder, x: Tensor) -> Tensor:
+    x = self.normed(x + x + self.attended(x), self.layer.norm1)
+    return self.normed(x + self.fed(x), self.layer.norm2)
+
+
+def _encoder_without(self: HandEncoder, x: Tensor) -> Tensor:
+    x = self.normed(self.attended(x), self.layer.norm1)
+    return self.normed(x + self.fed(x), self.layer.norm2)
+
+
+def _encoder_first_unnormed(self: HandEncoder, x: Tensor) -> Tensor:
+    x = x + self.attended(x)
+    return self.normed(x + self.fed(x), self.layer.norm2)
+
+
+def _after_second(self: Gpt, x: Tensor, layer: Any) -> Tensor:
+    x = self.normed(x, layer.ln_2)
+    return x + _gpt_fed(self, x, layer)
+
+
 def _layer(eps: float) -> dict[str, Callable[..., Any]]:
     return {
         "normed": lambda _, x, layer: F.layer_norm(x, x.shape[-1:], layer.weight, layer.bias, eps)
@@ -131,6 +151,11 @@ NORMS = [
     Fault("norm-place", "second after", "gpt", "model",
           _gpt(_half, lambda s, x, m: s.normed(x + _gpt_fed(s, x, m), m.ln_2)),
           ("ln_2", "after the residual", "1 more place")),
+    Fault("norm-place", "residual after it", "gpt", "model", _gpt(_half, _after_second),
+          ("residual addition", "after the norm"), call=1),
+    Fault("norm-missing", "first", "encoder", "model", {"block": _encoder_first_unnormed},
+          ("norm1", "missing")),
+    Fault("norm-eps", "0.1 of heads", "qwen", "k", {}, ("0.1",), values={"eps": 0.1}),
     Fault("norm-missing", "all", "llama", "input", {"normed": _no_norm}, ("input_layernorm",)),
     Fault("norm-missing", "second", "gpt", "input",
           _gpt(_half, lambda s, x, m: x + _gpt_fed(s, x, m)), ("ln_2", "missing"), call=1),
@@ -170,6 +195,13 @@ RESIDUALS = [
           _gpt(lambda s, x, m: x + _half(s, x, m), _rest), ("twice", "attn.c_proj"), call=1),
     Fault("residual-doubled", "both", "llama", "input", {"added": lambda _, x, b: 2 * x + b},
           ("twice",), call=1),
+    Fault("residual-doubled", "with the branch", "gpt", "input",
+          _gpt(lambda s, x, m: x + (s.attend(s.normed(x, m.ln_1), m.attn) + x), _rest),
+          ("residual added twice",), call=1),
+    Fault("residual-doubled", "before the norm", "encoder", "model",
+          {"block": _encoder_doubled}, ("residual added twice",)),
+    Fault("residual-missing", "before the norm", "encoder", "model",
+          {"block": _encoder_without}, ("residual missing",)),
     Fault("residual-sign", "minus", "llama", "input", {"added": lambda _, x, b: x - b},
           ("subtracted",), call=1),
     Fault("residual-sign", "minus", "encoder", "model", {"added": lambda _, x, b: x - b},

@@ -103,7 +103,10 @@ def _filled_otherwise(right: Steps, seen: Tensor, fill: float, *, adds: bool) ->
 
     def score(own: Steps, raw: Tensor) -> Tensor:
         scores = raw * own.scale
-        return scores + fill * ~seen if adds else scores.masked_fill(~seen, fill)
+        filled: Tensor = (
+            scores + fill * (~seen).double() if adds else scores.masked_fill(~seen, fill)
+        )
+        return filled
 
     return right, replace(right, score=score)
 

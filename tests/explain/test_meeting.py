@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.calls.recipe import Recipe
 from attnscope.explain import Explanation, Scene, explain
 from tests.explain.scenes import SIZES, limit, scene, steps
 
@@ -62,15 +64,20 @@ def test_heads_of_an_opaque_context_in_another_order_are_read() -> None:
     assert "(1, 0, 2, 3, 5, 4, 7, 6)" in found.text
 
 
+class Handed:
+    """What a call says of itself, as far as it is asked here."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+
 def turned(axis: str) -> Explanation | None:
     """Explain q that is the reference's k, in a call whose softmax runs over `axis`."""
     right = steps(SIZES[2])
     both = scene(right, right, "unread")
     k = both.reference.stages["k"]
     at = _at(both, "q", k, both.reference.stages["q"])
-    call = object.__new__(Call)
-    recipe = replace(right.recipe(), normaliser_axis=axis)
-    object.__setattr__(call, "recipe", recipe)
+    call = cast("Call", Handed(replace(right.recipe(), normaliser_axis=axis)))
     return explain(replace(at, candidate=replace(at.candidate, call=call)))
 
 

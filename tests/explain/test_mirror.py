@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -35,7 +36,7 @@ CASES = [
 
 @pytest.mark.parametrize(("key", "said", "reference", "candidate"), CASES)
 def test_the_candidate_is_changed_until_it_is_the_reference(
-    key: str, said: str, reference: dict[str, object], candidate: dict[str, object]
+    key: str, said: str, reference: dict[str, Any], candidate: dict[str, Any]
 ) -> None:
     found = turned(steps(Sizes(), **reference), steps(Sizes(), **candidate))
     assert found is not None

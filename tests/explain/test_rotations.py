@@ -96,3 +96,18 @@ def test_the_spread_of_tensor2tensor_is_told_apart_by_a_round_base() -> None:
     made = Sinusoid("concatenated", swapped=False, base=1e4, spread=7)
     assert read_sinusoid(made.table(12, 16)) == made
     assert read_sinusoid(some(12, 16)) is None
+
+
+def test_tokens_of_zeros_say_nothing_of_the_others() -> None:
+    made = rotation("half", 8, 8, 1e4)
+    before = some(2, 3, 9, 8)
+    before[0, :, :4] = 0  # padding of one sample
+    before[:, :, 7] = 0  # and of both
+    found = read_rotation(before, made.apply(before), SLACK)
+    assert found is not None
+    assert found.base == 1e4
+    assert torch.allclose(found.turns, made.turns)
+
+
+def test_zeros_alone_are_no_rotation() -> None:
+    assert read_rotation(torch.zeros(2, 3, 9, 8), torch.zeros(2, 3, 9, 8), SLACK) is None

@@ -156,7 +156,7 @@ S = ("scores",)
 PORTS = (
     fault("far-is-near", pair(FarIsNear), "bias-sign", S, "sign"),
     fault("steeper-slopes", pair(SteeperSlopes), "bias-slope", S, "4 times"),
-    fault("one-slope", pair(OneSlope), "bias-slope", S, "slope", also=("bias-heads",)),
+    fault("one-slope", pair(OneSlope), "bias-slope", S, "slope", "head", also=("bias-heads",)),
     fault("no-distance", pair(NoDistance), "bias-missing", S, "bias"),
     fault("bias-first", pair(BiasFirst), "bias-slope", S, "0.35", also=("bias-scaled",)),
     fault(

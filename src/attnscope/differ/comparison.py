@@ -18,6 +18,7 @@ from attnscope.differ.derived import Derived, derive
 from attnscope.differ.forward import Difference, Step, Walk, model_steps
 from attnscope.differ.judging import Tolerance
 from attnscope.differ.located import Seen
+from attnscope.differ.output_cause import explain_output
 from attnscope.differ.outputs import OutputPair, compared_outputs
 from attnscope.differ.relevance import Relevance
 from attnscope.differ.result import FirstDifference, StageResult, Verification, first_of
@@ -104,6 +105,10 @@ class Comparison:
         steps = list(walk.steps(alignment.pairs))
         ends = list(model_steps(walk, outputs))
         first = self.first(walk, alignment, ends) or coarser(walk, outputs, alignment.pairs)
+        if first is not None and first.stage == "model" and first.explanation is None:
+            main = zip((ours, theirs), outputs[0].sides, strict=True)
+            turned = explain_output(*(side.wide_output(each) for side, each in main), tolerance)
+            first = replace(first, explanation=turned)
         steps += ends
         notes = self._notes(ours, theirs)
         if first is None and self.options.gradients:

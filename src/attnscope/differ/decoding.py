@@ -8,17 +8,26 @@ where the module keeps it.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnscope.calls.tolerance import unit_roundoff
+from attnscope.differ.caches import (
+    SELF,
+    Cache,
+    cache_in,
+    cache_of,
+    copied,
+    emptied,
+    empty_cache,
+    fresh,
+)
 from attnscope.differ.outputs import outputs_of
 from attnscope.differ.result import Case, FirstDifference
 from attnscope.differ.subject import Inputs, Subject, bind
@@ -29,7 +38,7 @@ from attnscope.errors import InputError
 if TYPE_CHECKING:
     from attnscope.differ.comparison import Comparison
 
-__all__ = ["copied", "decoding_cases", "fresh", "pristine"]
+__all__ = ["decoding_cases"]
 
 _MOST_PARAMETERS = 50_000_000
 """Models above this are not copied: they decode in their own type."""
@@ -37,27 +46,7 @@ _MOST_PARAMETERS = 50_000_000
 _ROUNDINGS = 256.0
 """Roundings of a row's largest entry: models in float64 still round to float32 inside."""
 
-_HUGGING_FACE = ("past_key_values", "cache")
-"""What Hugging Face calls the past beside `use_cache`; `cache` in the newer versions."""
-
-_DEEPEST = 4
-"""Containers in containers in which a module's own cache is looked for."""
-
-_SELF = "self"
-_RESETS = ("reset", "reset_cache", "clear_cache")
 _DOING = "decoding with a cache"
-
-
-@dataclass(frozen=True, slots=True)
-class _Cache:
-    """How a forward takes and gives its cache.
-
-    argument: its name, and that of the output's attribute; "self": the module keeps it. flags:
-    further arguments that make it give one.
-    """
-
-    argument: str
-    flags: Mapping[str, Any]
 
 
 def decoding_cases(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
@@ -67,7 +56,7 @@ def decoding_cases(comparison: Comparison, arranged: Arrangement) -> Iterator[Tr
         comparison: of two sides that agree on a full pass.
         arranged: its inputs.
     """
-    cache = _cache_of(comparison.candidate, comparison.options.expect)
+    cache = cache_of(comparison.candidate, comparison.options.expect)
     name = "cached decoding"
     if cache is None:
         if "cache" in comparison.options.expect:
@@ -92,65 +81,6 @@ def decoding_cases(comparison: Comparison, arranged: Arrangement) -> Iterator[Tr
         yield runs.trial(way, ends)
 
 
-def pristine(subject: Subject, expect: Mapping[str, Any]) -> Subject:
-    """Return a subject that nothing was run with: a copy where it keeps its cache itself.
-
-    To be asked for before the first run.
-    """
-    return fresh(subject) if expect.get("cache") == _SELF else subject
-
-
-def fresh(subject: Subject) -> Subject:
-    """Return a copy of a subject whose own caches are empty, as far as it can empty them."""
-    if subject.model is None:
-        return subject
-    model = copied(subject.model)
-    for module in model.modules():
-        reset = next((found for n in _RESETS if callable(found := getattr(module, n, None))), None)
-        if reset is not None:
-            reset()
-    return Subject(subject.name, model, subject.inputs)
-
-
-def copied(model: nn.Module) -> nn.Module:
-    """Return a deep copy of a module, of tensors that it keeps from a run without their graph."""
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        _detach(vars(module), memo, 0)
-    return copy.deepcopy(model, memo)
-
-
-def _detach(value: Any, memo: dict[int, Any], depth: int) -> None:
-    """Put copies of the tensors with a graph that a value holds into a memo of `copy.deepcopy`."""
-    if isinstance(value, Tensor):
-        if not value.is_leaf:
-            memo[id(value)] = value.detach().clone()
-        return
-    if depth > _DEEPEST or isinstance(value, nn.Module | type) or callable(value):
-        return
-    held: Iterable[Any] = vars(value).values() if hasattr(value, "__dict__") else ()
-    if isinstance(value, Mapping):
-        held = value.values()
-    elif isinstance(value, list | tuple):
-        held = value
-    for each in held:
-        _detach(each, memo, depth + 1)
-
-
-def _cache_of(side: Subject, expect: Mapping[str, Any]) -> _Cache | None:
-    if side.model is None:
-        return None
-    parameters = side.parameters_of_run()
-    taken = {parameter.name for parameter in parameters}
-    passed_on = any(p.kind is p.VAR_KEYWORD for p in parameters) and hasattr(side.model, "config")
-    flags = {"use_cache": True} if "use_cache" in taken or passed_on else {}
-    said = expect.get("cache")
-    if said == _SELF or said in taken:
-        return _Cache(str(said), flags)
-    named = next((name for name in _HUGGING_FACE if name in taken), None)
-    return _Cache(named, flags) if named is not None and flags else None
-
-
 def _count(arranged: Arrangement) -> int:
     """Return the number of tokens that can be decoded."""
     sizes = [size for axes in arranged.stepped.values() for size in axes.values()]
@@ -164,13 +94,13 @@ class _Runs:
     comparison: Comparison
     arranged: Arrangement
     sides: tuple[Subject, Subject]
-    cache: _Cache
+    cache: Cache
     full: Tensor
     limit: Tensor
     axis: int
 
     @classmethod
-    def of(cls, comparison: Comparison, arranged: Arrangement, cache: _Cache) -> _Runs:
+    def of(cls, comparison: Comparison, arranged: Arrangement, cache: Cache) -> _Runs:
         """Run both in full, in float64 where they can be run so.
 
         Raises:
@@ -182,7 +112,7 @@ class _Runs:
         if wide is not None:
             sides, given = wide
         own, full = (
-            _output(_called(_ready(side, comparison), given.inputs, comparison, {}))
+            _output(_called(emptied(side, comparison.options.expect), given.inputs, comparison, {}))
             for side in sides
         )
         axis = next((a for a in (1, 0) if full.dim() > a and full.shape[a] == _count(given)), None)
@@ -198,7 +128,7 @@ class _Runs:
         """Whether the reference gives the first half of the tokens the same without the rest."""
         half = _count(self.arranged) // 2
         part = self.arranged.step(0, half)
-        side = _ready(self.sides[1], self.comparison)
+        side = emptied(self.sides[1], self.comparison.options.expect)
         output = _output(_called(side, part, self.comparison, {}))
         return self._first(output, self.full.narrow(self.axis, 0, half)) is None
 
@@ -239,27 +169,27 @@ class _Runs:
         )
         return Trial(Case(name, equal=False, largest=largest, note=note), first)
 
-    def _decoded(self, side: Subject, cache: _Cache, ends: list[int]) -> Tensor:
+    def _decoded(self, side: Subject, cache: Cache, ends: list[int]) -> Tensor:
         """Return the outputs of all steps, put together."""
-        side = _ready(side, self.comparison)
-        past = _empty(side)
+        side = emptied(side, self.comparison.options.expect)
+        past = empty_cache(side)
         outputs = []
         for start, stop in itertools.pairwise(ends):
             more = dict(cache.flags)
-            if cache.argument != _SELF:
+            if cache.argument != SELF:
                 more[cache.argument] = past
             output = _called(side, self.arranged.step(start, stop), self.comparison, more)
             outputs.append(_output(output))
-            past = _cache_in(output, cache, past)
+            past = cache_in(output, cache, past)
         return torch.cat(outputs, self.axis)
 
     def _reference_too(self, side: Subject, ends: list[int], place: int) -> bool:
         """Return whether the reference's own cache departs from its full pass by that token."""
-        cache = _cache_of(side, self.comparison.options.expect)
+        cache = cache_of(side, self.comparison.options.expect)
         if cache is None:
             return False
         try:
-            if cache.argument == _SELF and not self._keeps(side):
+            if cache.argument == SELF and not self._keeps(side):
                 return False
             decoded = self._decoded(side, cache, ends)
         except InputError:
@@ -271,10 +201,10 @@ class _Runs:
 
     def _keeps(self, side: Subject) -> bool:
         """Return whether a module remembers the first token when it is given the second."""
-        side = _ready(side, self.comparison)
+        side = emptied(side, self.comparison.options.expect)
         steps = [self.arranged.step(at, at + 1) for at in (0, 1, 1)]
         outputs = [_output(_called(side, step, self.comparison, {})) for step in steps[:2]]
-        alone = _ready(side, self.comparison)
+        alone = emptied(side, self.comparison.options.expect)
         return not torch.equal(outputs[1], _output(_called(alone, steps[2], self.comparison, {})))
 
     def _first(self, actual: Tensor, expected: Tensor) -> tuple[int, ...] | None:
@@ -314,7 +244,11 @@ def _widened(
     if sum(p.numel() for model in models for p in model.parameters()) > _MOST_PARAMETERS:
         return None
     try:
-        both = [Subject(side.name, copied(side.model).double()) for side in sides if side.model is not None]
+        both = [
+            Subject(side.name, copied(side.model).double())
+            for side in sides
+            if side.model is not None
+        ]
         inputs = arranged.cast(torch.float64)
         with torch.no_grad():
             for side in both:
@@ -330,11 +264,6 @@ def _roundoff(sides: tuple[Subject, Subject]) -> float:
     models = [side.model for side in sides if side.model is not None]
     types = {p.dtype for model in models for p in model.parameters() if p.is_floating_point()}
     return max(unit_roundoff(dtype) for dtype in {torch.float32, *types})
-
-
-def _ready(side: Subject, comparison: Comparison) -> Subject:
-    """Return a side with nothing in a cache of its own."""
-    return fresh(side) if comparison.options.expect.get("cache") == _SELF else side
 
 
 def _called(side: Subject, inputs: Inputs, comparison: Comparison, more: Mapping[str, Any]) -> Any:
@@ -360,33 +289,3 @@ def _output(output: Any) -> Tensor:
     if not found:
         raise InputError(_DOING, f"it returns {type(output).__name__}", "return a tensor")
     return next(iter(found.values())).detach().double()
-
-
-def _empty(side: Subject) -> Any:
-    """Return the cache to begin with: what the module makes, else None."""
-    make: Callable[[], Any] | None = getattr(side.model, "new_cache", None)
-    return make() if make is not None else None
-
-
-def _cache_in(output: Any, cache: _Cache, before: Any) -> Any:
-    """Return the cache that a forward gave, or the one it was given, which may have grown.
-
-    Raises:
-        InputError: there is none.
-    """
-    if cache.argument == _SELF:
-        return None
-    found = getattr(output, cache.argument, None)
-    if found is None and isinstance(output, Mapping):
-        found = output.get(cache.argument)
-    if found is None and type(output) in {tuple, list} and len(output) > 1:
-        found = output[-1]
-    if found is None:
-        found = before
-    if found is None:
-        raise InputError(
-            _DOING,
-            f"the output has no {cache.argument}",
-            "return it as that attribute, or as the last item of a tuple",
-        )
-    return found

@@ -44,8 +44,11 @@ class Tolerance:
         """Return the tolerance for models that compute in these types.
 
         Half types are compared in float64 like the others, so that float32 is the coarsest: their
-        own rounding does not show, and the tables in their models are made in float32.
+        own rounding does not show, and the tables in their models are made in float32. Two models
+        of different types can't have the same weights: then the coarser type's rounding is allowed.
         """
+        if len(dtypes) > 1:
+            return cls(max(unit_roundoff(dtype) for dtype in dtypes), factor)
         if dtypes and dtypes <= {torch.float64, torch.complex128}:
             return cls(_WIDE / _ROUNDINGS * unit_roundoff(torch.float64), factor)
         return cls(unit_roundoff(torch.float32), factor)

@@ -7,32 +7,27 @@ other mode where nothing drops. What a side refuses is a limit of it and no diff
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnscope.differ.decoding import copied, decoding_cases, fresh
-from attnscope.differ.judging import Tolerance
+from attnscope.differ.caches import emptied
+from attnscope.differ.decoding import decoding_cases
+from attnscope.differ.input_axes import Padding, padding_of
 from attnscope.differ.made import plain_cases
+from attnscope.differ.on_copies import other_mode, types
 from attnscope.differ.outputs import outputs_of
 from attnscope.differ.result import Case
-from attnscope.differ.side import Side
 from attnscope.differ.subject import Inputs, Subject
 from attnscope.differ.trial import Trial, attempt, unmade
-from attnscope.differ.varying import Arrangement, Padding, arrange, padding_of
-from attnscope.errors import InputError
+from attnscope.differ.varying import Arrangement, arrange
 
 if TYPE_CHECKING:
     from attnscope.differ.comparison import Comparison
 
 __all__ = ["cases", "trials"]
-
-_MOST_PARAMETERS = 50_000_000
-"""Models above this are not copied."""
 
 _MOST_TOKENS = 256
 """Lengths above this are not made to show a window."""
@@ -64,8 +59,8 @@ def trials(comparison: Comparison, *, declared: bool) -> Iterator[Trial]:
         yield from _batches(forward, arranged)
         yield from _lengths(forward, arranged, declared=declared)
         yield from _paddings(forward, arranged, declared=declared)
-    yield from _types(forward, arranged)
-    yield from _other_mode(forward, arranged)
+    yield from types(forward, arranged)
+    yield from other_mode(forward, arranged)
     if not arranged.refusal:
         yield from decoding_cases(forward, arranged)
 
@@ -94,8 +89,9 @@ def _by_name(comparison: Comparison) -> Inputs:
 def _on(comparison: Comparison, inputs: Inputs) -> Comparison:
     """Return the comparison on other inputs, and on modules with empty caches."""
     other = comparison.on(inputs)
-    if comparison.options.expect.get("cache") == "self":
-        other.candidate, other.reference = fresh(comparison.candidate), fresh(comparison.reference)
+    expect = comparison.options.expect
+    other.candidate = emptied(comparison.candidate, expect)
+    other.reference = emptied(comparison.reference, expect)
     return other
 
 
@@ -229,120 +225,9 @@ def _feels(side: Subject, comparison: Comparison, inputs: Inputs, real: Tensor) 
     shorter = alone.window(start, alone.length)
     outputs = []
     for given in (alone.inputs, shorter):
-        output = _wide(_on(comparison, given).observed(side))
-        outputs.append(output)
+        seen = comparison.on(given).observed(emptied(side, comparison.options.expect))
+        outputs.append(seen.wide_output(next(iter(outputs_of(seen.output).values()))))
     if outputs[0].dim() < 2 or outputs[0].shape[1] != alone.length:
         return True
     gap = (outputs[0][:, start:] - outputs[1]).abs().max()
     return bool(gap > 1e-4 * outputs[1].abs().max())
-
-
-def _wide(side: Side) -> Tensor:
-    return side.wide_output(next(iter(outputs_of(side.output).values())))
-
-
-# -- types and modes -----------------------------------------------------------------------------
-
-
-def _models(comparison: Comparison) -> list[nn.Module]:
-    sides = comparison.candidate, comparison.reference
-    return [side.model for side in sides if side.model is not None]
-
-
-def _copied(comparison: Comparison, inputs: Inputs) -> Comparison:
-    """Return the comparison of deep copies.
-
-    Raises:
-        InputError: a module is too large, or can't be copied.
-    """
-    from attnscope.differ.comparison import Comparison as Same
-
-    doing = f"copying {comparison.candidate.name} and {comparison.reference.name}"
-    count = sum(p.numel() for model in _models(comparison) for p in model.parameters())
-    if count > _MOST_PARAMETERS:
-        raise InputError(doing, f"they have {count:,} parameters", "try it with smaller ones")
-    sides = []
-    for side in (comparison.candidate, comparison.reference):
-        try:
-            run = copied(side.model) if side.model is not None else side.run
-        except (RuntimeError, TypeError) as error:
-            raise InputError(doing, f"it raised {error}", "build them anew") from error
-        sides.append(Subject(side.name, run, side.inputs))
-    return _on(Same(sides[0], sides[1], inputs, comparison.options), inputs)
-
-
-def _types(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
-    models = _models(comparison)
-    now = {p.dtype for model in models for p in model.parameters() if p.is_floating_point()}
-    if not now:
-        return
-    for dtype in (torch.float64, torch.bfloat16):
-        if now == {dtype}:
-            continue
-        name = str(dtype).removeprefix("torch.")
-        try:
-            other = _copied(comparison, arranged.cast(dtype))
-        except InputError as error:
-            yield unmade(name, error.found)
-            return
-        for model in _models(other):
-            for parameter in model.parameters():
-                if parameter.is_floating_point():
-                    parameter.data = parameter.data.to(dtype)
-        other.options = replace(other.options, factor=_as_float32(dtype, other.options.factor))
-        trial = attempt(name, other, arranged.real)
-        if trial.case.equal is False and _parts_by_rounding(comparison, arranged, dtype):
-            why = f"parameters rounded to {name} no longer say the same on both sides"
-            trial = unmade(name, why)
-        yield trial
-
-
-def _parts_by_rounding(comparison: Comparison, arranged: Arrangement, dtype: torch.dtype) -> bool:
-    """Return whether the rounding of the parameters alone makes the sides differ.
-
-    It does where one side holds them scaled, turned or folded into others.
-    """
-    other = _copied(comparison, arranged.inputs)
-    for model in _models(other):
-        for parameter in model.parameters():
-            if parameter.is_floating_point():
-                parameter.data = parameter.data.to(dtype).to(parameter.dtype)
-    return attempt("rounded", other, arranged.real).case.equal is False
-
-
-def _as_float32(dtype: torch.dtype, factor: float) -> float:
-    """Return the factor with which limits are those of float32: tables stay in their own type."""
-    own, usual = (Tolerance.of({each}).roundoff for each in (dtype, torch.float32))
-    return factor * usual / own
-
-
-def _other_mode(comparison: Comparison, arranged: Arrangement) -> Iterator[Trial]:
-    """Try the mode in which the models are not, on copies: a mode may change what they keep."""
-    models = _models(comparison)
-    if not models or len({model.training for model in models}) > 1:
-        return
-    name = "eval mode" if models[0].training else "train mode"
-    try:
-        other = _copied(comparison, arranged.inputs)
-    except InputError as error:
-        yield unmade(name, error.found)
-        return
-    for model in _models(other):
-        model.train(not model.training)
-    random = [side.name for side in (other.candidate, other.reference) if _is_random(side, other)]
-    if random:
-        yield unmade(name, f"random in it: {', '.join(dict.fromkeys(random))}")
-        return
-    yield attempt(name, other, arranged.real)
-
-
-def _is_random(side: Subject, comparison: Comparison) -> bool:
-    """Return whether a side gives other outputs for another seed; False where it raises."""
-    outputs = []
-    for seed in (comparison.options.seed, comparison.options.seed + 1):
-        other = comparison.on(comparison.inputs)
-        other.options = replace(comparison.options, seed=seed)
-        with contextlib.suppress(InputError):
-            found: Any = outputs_of(_on(other, other.inputs).observed(side).output)
-            outputs.append(next(iter(found.values()), torch.zeros(1)).detach())
-    return len(outputs) == 2 and not torch.equal(outputs[0], outputs[1])

@@ -1,14 +1,15 @@
 """The smallest inputs on which two sides still differ for the same reason, to be looked at by hand.
 
 Samples go first, then tokens from the end and from the beginning; of plain functions heads,
-queries, keys and features, too. Sizes are found by halving, and a smaller one is taken only where the first
-difference keeps its explanation (or its stage, where it has none).
+queries, keys and features, too; of models that are built from a config, layers and heads. Sizes
+are found by halving, and a smaller one is taken only where the first difference keeps its
+explanation (or its stage, where it has none).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 from attnscope.differ.made import Plain
 from attnscope.differ.result import FirstDifference, Verification
 from attnscope.differ.shrunk_script import write_script
+from attnscope.differ.smaller_models import changes, rebuilt, sizes_of
 from attnscope.differ.subject import Inputs
 from attnscope.differ.varying import Arrangement, arrange
 from attnscope.errors import AttnscopeError, InputError
@@ -36,7 +38,9 @@ class Shrunk:
 
     before, after: sizes by name. inputs: on which the sides still differ. difference: the first
     one, there. seeded: names or places of the inputs that are random numbers from seed 0, in this
-    order. options: how they were compared. notes: what could not be made smaller, and why.
+    order. config: what to change in the configs of both sides before they are built again with
+    parameters from seed 0; empty where they stay as they are. options: how they were compared.
+    notes: what could not be made smaller, and why.
     """
 
     before: Mapping[str, int]
@@ -45,6 +49,7 @@ class Shrunk:
     difference: FirstDifference
     options: Options
     seeded: tuple[str | int, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def script(self, candidate: str, reference: str, attention: str | None = None) -> str:
@@ -120,15 +125,25 @@ class _Shrinking:
         self.comparison.options = self.options
         self.inputs, self.first = comparison.inputs, first
         self.notes: list[str] = []
+        self.config: dict[str, Any] = {}
 
     def result(self) -> Shrunk:
         """Make everything as small as it gets, then the numbers simple."""
         before = self.sizes()
         self.reduce()
         seeded = self._simplify()
-        after = {**before, **self.sizes()}
+        after = {**before, **self.sizes(), **self._smaller_models()}
+        if self.config:
+            before |= {name: size for name, size in self._model_sizes().items() if name in after}
         return Shrunk(
-            before, after, self.inputs, self.first, self.options, seeded, tuple(self.notes)
+            before=before,
+            after=after,
+            inputs=self.inputs,
+            difference=self.first,
+            options=self.options,
+            seeded=seeded,
+            config=self.config,
+            notes=tuple(self.notes),
         )
 
     def sizes(self) -> dict[str, int]:
@@ -166,6 +181,33 @@ class _Shrinking:
         if found is None or _reason(found) != _reason(self.first):
             return None
         return found
+
+    def _model_sizes(self) -> dict[str, int]:
+        model = self.comparison.reference.model
+        return sizes_of(model) if model is not None else {}
+
+    def _smaller_models(self) -> dict[str, int]:
+        """Build both again from smaller configs where they fail as before; return their sizes."""
+        from attnscope.differ.comparison import Comparison as Same
+        from attnscope.differ.entry import paired
+
+        ours, theirs = self.comparison.candidate, self.comparison.reference
+        after: dict[str, int] = {}
+        if ours.model is None or theirs.model is None or not isinstance(self.options.weights, str):
+            return after
+        for change in changes(ours.model, theirs.model):
+            wanted = {**self.config, **change}
+            try:
+                sides = rebuilt(ours, wanted), rebuilt(theirs, wanted)
+                with paired(sides, self.options.weights, self.inputs) as pairs:
+                    found = Same(*sides, self.inputs, self.options, pairs).run().first_difference
+            except Exception as error:  # noqa: BLE001  a class of others may refuse such a config
+                self.notes.append(f"no model with {change}: {type(error).__name__}: {error}")
+                continue
+            if found is not None and _reason(found) == _reason(self.first) and sides[1].model:
+                self.config, self.first = wanted, found
+                after = sizes_of(sides[1].model)
+        return after
 
     def _arranged(self) -> Arrangement:
         return arrange(self.inputs, self.comparison.reference, self.options.expect)

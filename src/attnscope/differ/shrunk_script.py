@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +19,34 @@ _TEMPLATE = '''"""{title}"""
 {imports}
 
 {seed}inputs = {inputs}
-
+{smaller}
 if __name__ == "__main__":
     wishes = Wishes(inputs=f"{{__file__}}:inputs"{attention})
-    sides = both({candidate!r}, {reference!r}, wishes)
+    sides = both({candidate}, {reference}, wishes)
     names = (sides.candidate.name, sides.reference.name)
     with sides.importing():
         result = attnscope.verify(
-            sides.candidate.run, sides.reference.run, inputs=inputs, names=names, {options}
+            {candidate_run},
+            {reference_run},
+            inputs=inputs,
+            names=names,
+{options}
         )
     print(result)
-    assert result.equal, result.first_difference
+    assert result.equal
+'''
+
+
+_SMALLER = '''
+
+def smaller(model):
+    """Build a model again from a smaller config."""
+    config = copy.deepcopy(model.config)
+    for name, value in {config}.items():
+        setattr(config, name, value)
+    torch.manual_seed(0)
+    return type(model)(config).train(model.training)
+
 '''
 
 
@@ -38,16 +56,27 @@ def write_script(shrunk: Shrunk, candidate: str, reference: str, attention: str 
     imports = ["import torch", "", "import attnscope", "from attnscope.targets import Wishes, both"]
     if "inf" in inputs or "nan" in inputs:
         imports.insert(0, "from math import inf, nan\n")
+    built = "smaller(sides.{}.run)" if shrunk.config else "sides.{}.run"
+    if shrunk.config:
+        imports.insert(0, "import copy\n")
     return _TEMPLATE.format(
         title=_title(shrunk, candidate, reference),
         imports="\n".join(imports),
         seed="torch.manual_seed(0)\n" if shrunk.seeded else "",
         inputs=inputs,
-        attention=f", attention={attention!r}" if attention is not None else "",
-        candidate=candidate,
-        reference=reference,
-        options=", ".join(_options(shrunk)),
+        smaller=_SMALLER.format(config=dict(shrunk.config)) if shrunk.config else "",
+        candidate_run=built.format("candidate"),
+        reference_run=built.format("reference"),
+        attention=f", attention={_quoted(attention)}" if attention is not None else "",
+        candidate=_quoted(candidate),
+        reference=_quoted(reference),
+        options="\n".join(f"            {option}," for option in _options(shrunk)),
     )
+
+
+def _quoted(words: str) -> str:
+    """Return a string as Python writes it, in double quotes."""
+    return json.dumps(words)
 
 
 def _title(shrunk: Shrunk, candidate: str, reference: str) -> str:
@@ -81,7 +110,7 @@ def _weights(weights: Any) -> Any:
 def _written_inputs(shrunk: Shrunk) -> str:
     inputs, seeded = shrunk.inputs, set(shrunk.seeded)
     if isinstance(inputs, Mapping):
-        lines = [f"    {n!r}: {_written(v, seeded=n in seeded)}," for n, v in inputs.items()]
+        lines = [f"    {_quoted(n)}: {_written(v, seeded=n in seeded)}," for n, v in inputs.items()]
         return "\n".join(["{", *lines, "}"])
     lines = [f"    {_written(v, seeded=at in seeded)}," for at, v in enumerate(inputs)]
     return "\n".join(["(", *lines, ")"])

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.errors import InputError
@@ -66,6 +67,8 @@ class Subject:
     def parameters_of_run(self) -> tuple[inspect.Parameter, ...]:
         """Return the parameters of the function, or of the module's forward."""
         target = self.run.forward if isinstance(self.run, nn.Module) else self.run
+        if target is F.scaled_dot_product_attention:  # built in, without a signature of its own
+            target = _scaled_dot_product_attention
         try:
             return tuple(inspect.signature(target).parameters.values())
         except (TypeError, ValueError):
@@ -83,12 +86,26 @@ class Subject:
         return _to_tensor(output)
 
 
+def _scaled_dot_product_attention(  # noqa: PLR0913, PLR0917  as PyTorch documents it
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,  # noqa: FBT001, FBT002
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> None:
+    """Have the parameters of `F.scaled_dot_product_attention`."""
+
+
 def takes_qkv(run: Callable[..., Any]) -> bool:
     """Return whether the first three parameters of a function are q, k and v by their names."""
     try:
         names = list(inspect.signature(run).parameters)[:3]
     except (TypeError, ValueError):
-        return getattr(run, "__name__", "") == "scaled_dot_product_attention"
+        return run is F.scaled_dot_product_attention
     known = (_QUERY_NAMES, _KEY_NAMES, _VALUE_NAMES)
     return len(names) == len(known) and all(
         name in meant for name, meant in zip(names, known, strict=True)

@@ -33,10 +33,15 @@ _LONG = 64.0
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A case, with its first difference where it differs."""
+    """A case, with its first difference where it differs.
+
+    comparison: on the inputs of the case, to be run or shrunk again; None where it agrees, and for
+    cached decoding, which is no single run.
+    """
 
     case: Case
     first: FirstDifference | None = None
+    comparison: Comparison | None = None
 
 
 def unmade(name: str, why: str) -> Trial:
@@ -92,7 +97,9 @@ def _whole(name: str, comparison: Comparison) -> Trial:
     if result.equal or first is None:
         ends = [stage.largest for stage in result.stages if stage.stage in {"model", "context"}]
         return Trial(Case(name, result.equal, max(ends, default=0.0)))
-    return Trial(Case(name, equal=False, largest=first.largest, note=in_words(first)), first)
+    return Trial(
+        Case(name, equal=False, largest=first.largest, note=in_words(first)), first, comparison
+    )
 
 
 def _walk(

@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 
 from torch import nn
 
+from attnscope.differ.pairing.asked import Asked
+from attnscope.differ.pairing.choosing import matched
 from attnscope.differ.pairing.gradients import GradientPair
 from attnscope.differ.pairing.idle import idle_parameters
-from attnscope.differ.pairing.matching import Matching
 from attnscope.differ.pairing.packing import Packing
 from attnscope.differ.pairing.problems import unpaired_error
 from attnscope.differ.pairing.weightmap import Left, Pair, Restored, WeightMap
@@ -80,7 +81,7 @@ def pair(
         >>> print(pair(split, fused)["k_proj.weight"].how)
         rows [4:8]
     """
-    matching = Matching(candidate, reference, wish, packings or {}, idle)
+    matching = matched(Asked(candidate, reference, wish, packings or {}, idle))
     if strict and matching.wish != "keep" and (matching.unpaired[0] or matching.unpaired[1]):
         raise unpaired_error(*matching.unpaired, matching.reasons)
     pairs = tuple(

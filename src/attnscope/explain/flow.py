@@ -131,10 +131,15 @@ class Flow:
                 nearest[value], depth[value] = met, depth[met] + 1
         return nearest
 
+    @cached_property
+    def _rank(self) -> dict[int, int]:
+        """Number the values of the part in the order they are made."""
+        return {value: rank for rank, value in enumerate((*self.leaves, *self.maker))}
+
     def dominators(self, value: int) -> Iterator[int]:
         """Iterate over the activations that everything on the way to `value` passes through."""
-        above = self.before.get(value)
-        while above is not None and value - above <= _LONGEST:
+        above, rank = self.before.get(value), self._rank
+        while above is not None and rank[value] - rank[above] <= _LONGEST:
             yield above
             above = self.before[above]
 
@@ -142,7 +147,7 @@ class Flow:
     def segments(self) -> tuple[Segment, ...]:
         """The segments, short ones before those that are made of them."""
         pairs = [
-            (end - start, start, end)
+            (self._rank[end] - self._rank[start], start, end)
             for end in self.before
             for start in self.dominators(end)
             if self._same_shape(start, end)

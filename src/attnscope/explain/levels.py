@@ -109,9 +109,9 @@ def levels(stage: Tensor, part: Part | None) -> list[Level]:
 
 def _starts(flow: Flow, stage: Tensor) -> Iterator[Level]:
     """Find the values that are the stage in another layout, or its kv heads before repetition."""
-    heads, held = stage.shape[1], flow.values[flow.part.wanted]
+    heads, held = stage.shape[1], flow.values.get(flow.part.wanted)  # None: an input of the model
     factor = 1.0
-    if held.numel() == stage.numel() and not held.is_complex():
+    if held is not None and held.numel() == stage.numel() and not held.is_complex():
         ratio = float(held.abs().sum()) / max(float(stage.abs().sum()), 1e-300)
         factor = 1.0 if abs(ratio - 1) < _SUMS else ratio
     sizes = [group for group in range(1, heads + 1) if heads % group == 0]

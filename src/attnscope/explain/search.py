@@ -14,7 +14,7 @@ __all__ = ["explain"]
 
 Kind = Callable[[Scene], Iterator[Change]]
 
-_DOES_NOT_FIT = (AttnscopeError, RuntimeError, IndexError, ValueError)
+_DOES_NOT_FIT = (AttnscopeError, RuntimeError, LookupError, ValueError)
 """What a change raises whose parts or axes the scene does not have: it is not the one."""
 
 _ALIKE = 100.0

@@ -59,6 +59,17 @@ class Side:
             (found for kind in reversed(kinds) if (found := known_packing(kind, geometry))), None
         )
 
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the parts in every fused projection is known, not assumed."""
+        return all(
+            slot.kind == "attention"
+            or self.packing(slot) is not None
+            or words.spelt(slot.path[-1])
+            for slot in self.slots
+            if slot.part in _PARTS_OF
+        )
+
     def sizes(self, leaf: str) -> dict[str, int]:
         """Return the rows of the parts that stand alone."""
         found: dict[str, int] = {}

@@ -1,29 +1,51 @@
-"""The order of asking: the user's map, values, names; then what is copied and what is left over."""
+"""One way of pairing: the user's map, values, names; then what is copied and what is left over."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
-from torch import nn
 
 from attnscope.differ.pairing.arrangement import Arrangement, Block, flat, whole
+from attnscope.differ.pairing.asked import Asked
+from attnscope.differ.pairing.chance import begins_alike
 from attnscope.differ.pairing.coverage import Uncovered, copied_rows, twin, uncovered
 from attnscope.differ.pairing.fitting import canonical_views
-from attnscope.differ.pairing.given import Given, read_map
-from attnscope.differ.pairing.names import Method, Names
-from attnscope.differ.pairing.packing import Packing
-from attnscope.differ.pairing.tensors import Weight, weights_of
-from attnscope.differ.pairing.values import ValueIndex, narrow, same
-from attnscope.errors import InputError
+from attnscope.differ.pairing.names import Method
+from attnscope.differ.pairing.neutral import multiplied_by_zeros
+from attnscope.differ.pairing.tensors import Weight
+from attnscope.differ.pairing.values import same
+from attnscope.differ.pairing.wording import in_words
 
 Proof: TypeAlias = Literal["equal", "copied", "differs"]
 _LOADED = 0.5  # of the tensors that can prove anything hold the reference's values: it was loaded
+_MOSTLY = 0.9  # of them, where the others come last and are unlike the reference's
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Values that are not believed: what tensors they would make, and why that is none.
+
+    seeded: all equal values are chance, as of two models that were made under one seed.
+    """
+
+    arrangements: Mapping[str, Arrangement] = field(default_factory=dict)
+    seeded: bool = False
+
+    def said(self, name: str) -> str:
+        """Return what deserves a look at one tensor, or nothing."""
+        if name not in self.arrangements:
+            return ""
+        found = self.arrangements[name]
+        part = in_words(found)
+        told = f"holds the values of {' and '.join(found.references)}"
+        told += f" ({part})" if part != "whole" else ""
+        why = "as under one seed" if self.seeded else "which leaves others without a counterpart"
+        return f"{told}, {why}; paired by its name"
 
 
 @dataclass(slots=True)
@@ -42,36 +64,20 @@ class Matching:
     """All tensors of two models, paired as far as they can be.
 
     Args:
-        candidate: the model under test.
-        reference: the model it is compared with.
-        wish: "auto", "keep", "copy", a map or where it is written.
-        packings: of fused projections, by name.
-        idle: parameters of either side that take no part in its output.
-
-    Raises:
-        InputError: the wish can't be read.
+        asked: the tensors of both models, their names, and what the user wants.
+        doubt: the values that are not believed.
     """
 
-    def __init__(
-        self,
-        candidate: nn.Module,
-        reference: nn.Module,
-        wish: str | Path | Mapping[str, Any],
-        packings: Mapping[str, Packing],
-        idle: tuple[Collection[str], Collection[str]] = ((), ()),
-    ) -> None:
-        self.mine, self.theirs = weights_of(candidate), weights_of(reference)
-        self.dtype = narrow((*self.mine, *self.theirs))
-        self.wish, entries = _read(wish)
-        self.given = Given(entries, _by_name(self.mine), _by_name(self.theirs))
-        self.names = Names(candidate, reference, (self.mine, self.theirs), packings)
-        self.tensors = {weight.name: weight.tensor for weight in self.theirs}
+    def __init__(self, asked: Asked, doubt: Doubt | None = None) -> None:
+        self.asked, self.doubt = asked, doubt or Doubt()
+        self.mine, self.theirs, self.tensors = asked.mine, asked.theirs, asked.tensors
+        self.dtype, self.given, self.names = asked.dtype, asked.given, asked.names
+        self.wish, self._idle = asked.wish, asked.idle
         self.found: dict[str, Found] = {}
         self.left: list[tuple[str, Weight, str]] = []
         self.copies: dict[str, Arrangement] = {}
         self.reasons: list[str] = []
-        self._idle = idle
-        self._by_value: set[str] = set()
+        self.by_value: set[str] = set()
         for weight in self.mine:
             self._find(weight)
         self._biases_beside()
@@ -79,9 +85,10 @@ class Matching:
         self._prove()
         self.unpaired: tuple[list[Weight], list[Uncovered]] = (self._without(), self._untaken())
 
-    @cached_property
-    def _index(self) -> ValueIndex:
-        return ValueIndex(self.theirs, self.dtype)
+    @property
+    def complete(self) -> bool:
+        """Whether everything has a counterpart that should have one."""
+        return not any(self.unpaired)
 
     # finding
 
@@ -97,16 +104,21 @@ class Matching:
             found = proposal.arrangement if proposal else None
             if found is None or not self._equal(weight, found):
                 near = found.references if found else ()
-                found = self._index.find(weight, near)
-            if found is not None:
+                found = self.asked.index.find(weight, near)
+            if found is not None and self._believed(weight, named=proposal is not None):
                 note = _otherwise(found, proposal.arrangement if proposal else None)
-                self._by_value.add(name)
+                self.by_value.add(name)
                 if self.wish != "copy" or proposal is None:
                     why = "its values are there"
                     self.found[name] = Found(found, "value", why, note=note)
                     return
         if proposal is not None and (not weight.buffer or self._pairs_by_name_alone(weight)):
             self.found[name] = Found(proposal.arrangement, proposal.method, proposal.why)
+
+    def _believed(self, weight: Weight, *, named: bool) -> bool:
+        """Whether the values of a tensor say what it is."""
+        chance = self.doubt.seeded and named and not weight.buffer
+        return not chance and weight.name not in self.doubt.arrangements
 
     def _pairs_by_name_alone(self, weight: Weight) -> bool:
         """Whether a tensor is a running statistic, whose values prove nothing."""
@@ -186,6 +198,8 @@ class Matching:
             found.proof = "copied" if copies and not own and self.wish != "keep" else "differs"
             if own:
                 found.note = "frozen, so it is taken for a table that the module makes itself"
+            elif self.doubt.said(weight.name):
+                found.note = self.doubt.said(weight.name)
             elif found.proof == "differs" and self.wish != "keep":
                 found.note = found.note or "the others correspond, so this one was not copied"
         self._note_idle()
@@ -220,14 +234,24 @@ class Matching:
     def _loaded(self) -> bool:
         """Whether the candidate holds the reference's values, as far as values can tell."""
         telling = [
-            weight.name
+            weight
             for weight in self.mine
             if weight.constant is None
             and not weight.buffer
             and weight.name in self.found
             and self.found[weight.name].method != "given"
         ]
-        return bool(telling) and len(self._by_value & set(telling)) >= _LOADED * len(telling)
+        equal = [weight.name in self.by_value for weight in telling]
+        if self.doubt.seeded or not telling or sum(equal) < _LOADED * len(telling):
+            return False
+        if sum(equal) >= _MOSTLY * len(telling):
+            return True
+        others = [
+            (weight.tensor, self.found[weight.name].arrangement.of(self.tensors))
+            for weight, same_values in zip(telling, equal, strict=True)
+            if not same_values
+        ]
+        return not begins_alike(equal, others)
 
     def _equal(self, weight: Weight, found: Arrangement) -> bool:
         return same(weight.tensor, found.of(self.tensors), self.dtype)
@@ -237,10 +261,10 @@ class Matching:
     def _without(self) -> list[Weight]:
         """Return tensors of the candidate without counterpart, less those where it is no error."""
         errors = []
-        for weight in self.mine:
-            if weight.name in self.found:
-                continue
-            why = self._harmless(weight, side=0)
+        missing = [weight for weight in self.mine if weight.name not in self.found]
+        zeros = multiplied_by_zeros(missing)
+        for weight in missing:
+            why = self._harmless(weight, side=0) or zeros.get(weight.name, "")
             if why:
                 self.left.append(("candidate", weight, why))
             else:
@@ -263,10 +287,12 @@ class Matching:
         """Return tensors of the reference that nothing follows from, where that is an error."""
         errors = []
         paired = {name: found.arrangement for name, found in self.found.items()}
-        for left in uncovered(self.theirs, paired.values()):
+        missing = uncovered(self.theirs, paired.values())
+        zeros = multiplied_by_zeros(left.weight for left in missing if left.everything)
+        for left in missing:
             weight = left.weight
             copied = copied_rows(left, self.dtype) or self._twin(left, paired)
-            why = self._harmless(weight, side=1)
+            why = self._harmless(weight, side=1) or zeros.get(weight.name, "")
             if copied is not None:
                 self.copies[weight.name] = copied
                 why = f"holds the same values as {' and '.join(copied.references)}"
@@ -300,23 +326,6 @@ class Matching:
                 f" values in {left.weight.name} than in {' and '.join(names)}"
             )
         return found
-
-
-def _read(wish: str | Path | Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return "auto", "keep" or "copy", and the entries of a map."""
-    if isinstance(wish, str) and wish in {"auto", "keep", "copy"}:
-        return wish, {}
-    if isinstance(wish, str) and not wish.startswith("map=") and not wish.endswith(".json"):
-        raise InputError(
-            "reading weights=",
-            f"there is no {wish!r}",
-            'use "auto", "keep", "copy", a dict, the path of a JSON file, or "map=FILE"',
-        )
-    return "auto", read_map(wish.removeprefix("map=") if isinstance(wish, str) else wish)
-
-
-def _by_name(weights: tuple[Weight, ...]) -> dict[str, Weight]:
-    return {name: weight for weight in weights for name in weight.names}
 
 
 def _otherwise(found: Arrangement, named: Arrangement | None) -> str:

@@ -27,11 +27,17 @@ _FUSED = {"q", "k", "v", "qkv", "kv", "qk", "gate", "up", "gate_up", "o"}
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """How a tensor of the candidate would follow from the reference's."""
+    """How a tensor of the candidate would follow from the reference's.
+
+    told: whether names say it, and nothing was guessed from an order; ordered: whether the order
+    of the parts in a fused tensor is known as well.
+    """
 
     arrangement: Arrangement
     method: Method
     why: str
+    told: bool = False
+    ordered: bool = True
 
 
 class Names:
@@ -61,12 +67,20 @@ class Names:
         for step in (self._exact, self._roles, self._fused, self._shapes):
             step()
 
-    def _propose(self, weight: Weight, found: Arrangement | None, method: Method, why: str) -> bool:
+    def _propose(
+        self,
+        weight: Weight,
+        found: Arrangement | None,
+        method: Method,
+        why: str,
+        *,
+        told: bool = False,
+        ordered: bool = True,
+    ) -> None:
         if found is None or weight.name in self.proposals:
-            return False
-        self.proposals[weight.name] = Proposal(found, method, why)
+            return
+        self.proposals[weight.name] = Proposal(found, method, why, told, ordered)
         self._taken |= set(found.references)
-        return True
 
     def _exact(self) -> None:
         """Pair equal paths, as far as the sizes fit."""
@@ -78,7 +92,8 @@ class Names:
             if self._differently_packed(slot, other):
                 continue
             for leaf, weight in slot.leaves.items():
-                self._propose(weight, self._fit(slot, other, leaf), "name", "the same name")
+                found = self._fit(slot, other, leaf)
+                self._propose(weight, found, "name", "the same name", told=slot.kind != "norm")
 
     def _roles(self) -> None:
         """Pair equal roles, as far as the sizes fit and both sides have as many of them."""
@@ -95,7 +110,8 @@ class Names:
                     continue
                 for leaf, weight in slot.leaves.items():
                     why = f"{slot.role(leaf)}"
-                    self._propose(weight, self._fit(slot, other, leaf), "name", why)
+                    told = slot.told and other.told
+                    self._propose(weight, self._fit(slot, other, leaf), "name", why, told=told)
 
     def _fused(self) -> None:
         """Pair q, k, v (and gate, up) where one side has them in one tensor, or in many."""
@@ -112,8 +128,10 @@ class Names:
                 Side(self.candidate, mine, self.packings),
                 Side(self.reference, theirs, self.packings),
             )
+            told = all(slot.told for slot in (*mine, *theirs) if slot.part != "o")
+            ordered = all(side.ordered for side in sides)
             for weight, found, why in joined(*sides):
-                self._propose(weight, found, "name", why)
+                self._propose(weight, found, "name", why, told=told, ordered=ordered)
 
     def _shapes(self) -> None:
         """Pair what is left by shape: inside one layer in order, else where it is unique."""

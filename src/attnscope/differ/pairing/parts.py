@@ -72,7 +72,7 @@ def _name_attention(group: list[Slot], zone: str) -> None:
         part = _told(slot, zone)
         if part is None and slot.projects and slot.kind != "embedding" and slot.main.shape:
             unknown.append(slot)
-        slot.part = part or ""
+        slot.part, slot.told = part or "", bool(part)
     known = {slot.part for slot in group}
     wide = [slot for slot in unknown if len(slot.size) > 1]
     if {"q", "k", "v"} & known or "qkv" in known or "kv" in known:
@@ -127,6 +127,7 @@ def _name_feedforward(group: list[Slot]) -> None:
             up.part = "gate_up"
     for slot in matrices:
         slot.part = slot.part or told[id(slot)] or ""
+        slot.told = slot.part == told[id(slot)]
 
 
 def _name_gated(matrices: list[Slot], told: dict[int, str | None]) -> None:
@@ -163,7 +164,7 @@ def _name_norms(slots: list[Slot]) -> None:
             part for part in ("q", "k", "v", "kv") if {part, _LONG.get(part, part)} & mentioned
         ]
         if sided:
-            slot.part = f"{sided[0]}_norm"
+            slot.part, slot.told = f"{sided[0]}_norm", True
             continue
         slot.zone = ""
         if slot.layer >= 0:
@@ -212,12 +213,14 @@ def _name_outside(group: list[Slot]) -> None:
         if any(_relative(part) for part in slot.path):
             slot.part = "relative"
         elif table and found & words.POSITION:
-            slot.part = "positions"
+            slot.part, slot.told = "positions", True
         elif table and found & words.TYPE:
             slot.part = "types"
         elif slot in tables:
             slot.part = "tokens"
             vocabularies.add(slot.main.shape[0])
+    for slot in tables:
+        slot.told = slot.told or sum(other.part == "tokens" for other in tables) == 1
     for slot in group:
         if slot.part or not slot.projects or not slot.path:
             continue

@@ -45,7 +45,8 @@ class Slot:
     """Tensors that belong together: the weight and the bias of one layer or projection.
 
     path: modules that lead to it, and the name of a raw parameter; start: where the path inside
-    the layer begins; raw: whether the last of the path is a parameter, not a module.
+    the layer begins; raw: whether the last of the path is a parameter, not a module; told: whether
+    its own name says its part.
     """
 
     path: tuple[str, ...]
@@ -58,6 +59,7 @@ class Slot:
     zone: str = ""
     zone_root: str = ""
     part: str = ""
+    told: bool = False
     number: int = 0
     leaves: dict[str, Weight] = field(default_factory=dict)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 Kind: TypeAlias = Literal["linear", "conv1d", "norm", "embedding", "conv", "attention", "raw"]
 
@@ -20,6 +21,7 @@ class Weight:
 
     names: every path that leads to it, the first registered first; several = tied.
     kind: of the layer that owns it, which says what its axes are. order: of registration.
+    computed: whether a parametrization makes it of other tensors.
     """
 
     names: tuple[str, ...]
@@ -27,6 +29,7 @@ class Weight:
     owners: tuple[nn.Module, ...]
     order: int
     buffer: bool
+    computed: bool = False
 
     @property
     def name(self) -> str:
@@ -62,24 +65,66 @@ class Weight:
         return self.constant == 1.0 and self.kind == "norm" and not is_bias(leaf, self.shape)
 
 
-def weights_of(model: nn.Module) -> tuple[Weight, ...]:
+def weights_of(model: nn.Module, *, computed: bool = False) -> tuple[Weight, ...]:
     """Return the tensors of a model that pair, in order of registration.
 
     Buffers are those that are saved with it and hold numbers that training made (running
     statistics) or tables; whether a table takes part is decided by its values alone.
+
+    Args:
+        model: the model.
+        computed: take a parametrized tensor as its layer uses it, not what it is made of.
     """
-    found: dict[object, tuple[list[str], Tensor, list[nn.Module], bool]] = {}
-    for name, tensor, owner, buffer in _tensors(model):
+    found: dict[object, tuple[list[str], Tensor, list[nn.Module], bool, bool]] = {}
+    made = _computed(model) if computed else ()
+    inside = tuple(f"{path}." * bool(path) + "parametrizations." for path, *_ in made)
+    tensors = [(name, *rest, False) for name, *rest in _tensors(model)]
+    if made:
+        tensors = [entry for entry in tensors if not entry[0].startswith(inside)]
+        for path, leaf, owner in made:
+            name = f"{path}.{leaf}" if path else leaf
+            at = next((i for i, e in enumerate(tensors) if e[2] is owner), len(tensors))
+            tensors.insert(at, (name, value_of(owner, leaf), owner, False, True))
+    for name, tensor, owner, buffer, made_of_others in tensors:
         key = _identity(tensor)
         if key in found:
             found[key][0].append(name)
             found[key][2].append(owner)
         else:
-            found[key] = ([name], tensor, [owner], buffer)
+            found[key] = ([name], tensor, [owner], buffer, made_of_others)
     return tuple(
-        Weight(tuple(names), tensor, tuple(owners), order, buffer)
-        for order, (names, tensor, owners, buffer) in enumerate(found.values())
+        Weight(tuple(names), tensor, tuple(owners), order, buffer, made_of_others)
+        for order, (names, tensor, owners, buffer, made_of_others) in enumerate(found.values())
     )
+
+
+def parametrized(model: nn.Module) -> set[str]:
+    """Return the names of the tensors that parametrizations make (torch.nn.utils.parametrize)."""
+    return {f"{path}.{leaf}" for path, leaf, _ in _computed(model)}
+
+
+def _computed(model: nn.Module) -> list[tuple[str, str, nn.Module]]:
+    return [
+        (path, leaf, module)
+        for path, module in model.named_modules()
+        if is_parametrized(module)
+        for leaf in module.parametrizations  # type: ignore[union-attr]
+    ]
+
+
+def value_of(owner: nn.Module, leaf: str) -> Tensor:
+    """Return a parametrized tensor; looking changes nothing (a spectral norm would iterate)."""
+    made: Any = owner.parametrizations
+    modes = {module: module.training for module in made[leaf].modules()}
+    try:
+        for module in modes:
+            module.training = False
+        with torch.no_grad():
+            value: Tensor = made[leaf]().detach().clone()
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
+    return value
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module, bool]]:

@@ -21,7 +21,7 @@ _LETTERS = re.compile(r"(?:w|to|b)?(q|k|v|o|qkv|kqv|kv|qk|queries|keys|values|qu
 
 GENERIC = set(
     "dense proj projection linear lin layer net weight bias kernel fc c module sublayer fn model"
-    " block sequential".split()
+    " block sequential base base_layer original wrapped orig_module".split()
 )
 
 ATTENTION = {
@@ -114,7 +114,22 @@ def order_in(component: str) -> tuple[str, ...]:
         >>> order_in("kqv"), order_in("c_attn")
         (('k', 'q', 'v'), ('q', 'k', 'v'))
     """
-    spelt = next(
-        (word for word in tokens(component) if sorted(word.lstrip("w")) == ["k", "q", "v"]), "qkv"
-    )
-    return tuple(spelt.lstrip("w"))
+    return tuple(_letters(component) or "qkv")
+
+
+def spelt(component: str) -> bool:
+    """Whether the name of a fused projection spells the order of its parts.
+
+    Example:
+        >>> spelt("to_qkv"), spelt("query_key_value"), spelt("gate_up_proj"), spelt("c_attn")
+        (True, True, True, False)
+    """
+    said = "_".join(tokens(component))
+    spelled = ("query_key_value", "q_k_v", "key_value", "gate_up", "kv", "qk")
+    return bool(_letters(component)) or any(word in said for word in spelled)
+
+
+def _letters(component: str) -> str:
+    """Return q, k and v in the order in which one word of a name has them, or nothing."""
+    words = (word.lstrip("w") for word in tokens(component))
+    return next((word for word in words if sorted(word) == ["k", "q", "v"]), "")

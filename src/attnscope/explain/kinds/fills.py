@@ -38,6 +38,11 @@ _FILLS = (
 
 _SAME = 1e-6
 _LOWEST = 1e-30
+_WINS = 1e6
+"""A fill with which hidden keys take all of the weight."""
+
+_ROUNDINGS = 16.0
+"""How many limits a row may be off where a fill is only thought of."""
 
 
 def as_bias(inside: Inside) -> Iterator[Edit]:
@@ -46,6 +51,8 @@ def as_bias(inside: Inside) -> Iterator[Edit]:
     factor = scale if isinstance(scale, float) else 1.0
     parts = parts_of(inside)
     for part, rest in _choices(parts):
+        if not _lies_between(inside, part, rest, adds=True):
+            continue
         for amount, at in ((1.0, "visible"), (-1.0, "hidden"), (1.0, "hidden")):
             for times, when in ((1.0, ""), (factor, ", before the scale")):
                 if times == 1.0 and when:
@@ -123,7 +130,7 @@ class _Adding:
         before = course.scoring or scored
 
         def step(raw: Scores, recipe: Recipe) -> Scores:
-            return before(raw, _masked_by(recipe, self._rest)) + self._amount * self._where
+            return before(raw, _masked_by(recipe, self._rest)) + self._amount * self._where.double()
 
         return replace(course, scoring=step)
 
@@ -163,7 +170,7 @@ def _as_held(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> tu
 
 def _searched(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> Iterator[float]:
     """Iterate over the usual fills, then the one that fits."""
-    if not inside.covers((~part.seen).any(-1)):
+    if not _lies_between(inside, part, rest, adds=adds):
         return
     for fill, _ in _FILLS:
         yield fill
@@ -175,6 +182,29 @@ def _searched(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> I
     found = fitted(inside, make, (-20.0, -5.0, -1.0, 1.0, 5.0))
     if found is not None:
         yield float(found)
+
+
+def _lies_between(inside: Inside, part: MaskPart, rest: Visible, *, adds: bool) -> bool:
+    """Return whether each row is a mean of what visible keys give and what hidden keys give.
+
+    A finite fill does no more than that: it says how much of the second there is. One evaluation,
+    with a fill so large that hidden keys win, tells so for all fills.
+    """
+    if not inside.covers((~part.seen).any(-1)):
+        return False
+    scene = inside.scene
+    if scene.stage not in {"weights", "context"} or not inside.fits:
+        return True
+    change = _Adding if adds else _Holding
+    visible, hidden = scene.expected, inside.at(change(rest, ~part.seen, _WINS)(inside.course))
+    known = (visible.isfinite() & hidden.isfinite() & scene.actual.isfinite()).all(-1, keepdim=True)
+    across = (hidden - visible).masked_fill(~known, 0.0)
+    gone = (scene.actual - visible).masked_fill(~known, 0.0)
+    share = (gone * across).sum(-1, keepdim=True)
+    share = share / across.square().sum(-1, keepdim=True).clamp_min(_LOWEST)
+    left = (gone - share * across).abs().amax(-1, keepdim=True)
+    slack = scene.limit.clamp_min(_SAME * float(gone.abs().max()))
+    return bool((left <= _ROUNDINGS * slack).all())
 
 
 def _constant(values: Tensor) -> bool:

@@ -34,8 +34,8 @@ def edits(inside: Inside) -> Iterator[Edit]:
     elif sizes.kv_heads == sizes.heads:
         sides = ("k and v",)
     for side in sides:
-        maps = named_maps(own, sizes.heads, sizes.kv_heads)
-        read = _read(inside, side)
+        maps = named_maps(sizes.heads, sizes.kv_heads)
+        read = _read(inside, side) if side == sides[0] else None
         if read is not None:
             maps = [*maps, ("kv-heads", "", read)]
         done = {own}
@@ -51,9 +51,7 @@ def edits(inside: Inside) -> Iterator[Edit]:
                 yield Edit(key, text, _Map(other, side), moved[None, :, None])
 
 
-def named_maps(
-    own: tuple[int, ...], heads: int, kv_heads: int
-) -> list[tuple[Key, str, tuple[int, ...]]]:
+def named_maps(heads: int, kv_heads: int) -> list[tuple[Key, str, tuple[int, ...]]]:
     """Return the maps that have a name."""
     if kv_heads in {1, heads}:
         return []
@@ -65,7 +63,6 @@ def named_maps(
         ("kv-heads-tiled", " (in groups: repeat_interleave instead of repeat)", grouped),
         ("kv-heads-first", " (the first kv head for all)", (0,) * heads),
         ("kv-heads", " (the last one for those beyond)", tuple(range(kv_heads))),
-        ("kv-heads", " (in reverse order)", tuple(kv_heads - 1 - head for head in own)),
     ]
     clipped = tuple(min(head, kv_heads - 1) for head in range(heads))
     return [(key, how, clipped if len(m) < heads else m) for key, how, m in maps]

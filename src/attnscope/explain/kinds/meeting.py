@@ -34,7 +34,7 @@ def other_kv_heads(scene: Scene) -> Iterator[Change]:
     if order is None:
         return
     met = tuple(own[head] for head in order)
-    named = [(key, how) for key, how, other in named_maps(own, heads, kv_heads) if other == met]
+    named = [(key, how) for key, how, other in named_maps(heads, kv_heads) if other == met]
     key, how = named[0] if named else ("kv-heads", "")
     text = (
         f"the query heads meet the kv heads {listed(met)} in {scene.stage}{how}, where in the "

@@ -34,7 +34,7 @@ def axes(inside: Inside) -> Iterator[Edit]:
     if read == own:
         return
     tried: list[tuple[str, ...]] = [(axis,) for axis in ("queries", "keys", "heads", "batch")]
-    tried += [("queries", "keys"), ("heads", "keys"), ("heads", "queries"), ("batch", "keys")]
+    tried += [("queries", "keys"), ("heads", "keys")]
     sizes = dict(zip(("batch", "heads", "queries", "keys"), _lengths(inside), strict=True))
     for names in tried:
         if names == (own,):
@@ -44,10 +44,11 @@ def axes(inside: Inside) -> Iterator[Edit]:
             f"the {recipe.normaliser} runs over {said}, where that of the reference runs over the "
             f"{own} ({sizes[own]})"
         )
-        for fill, how in ((None, ""), (_LOW, f"; hidden scores are {_LOW:.3g}, not -inf")):
-            if fill is not None and not _hides_all(inside, names):
-                continue
-            yield Edit("softmax-axis", text + how, _Axis(names, fill))
+        if _hides_all(inside, names) and not bool(inside.scene.actual.isnan().any()):
+            text = f"{text}; hidden scores are {_LOW:.3g}, not -inf"
+            yield Edit("softmax-axis", text, _Axis(names, _LOW))
+        else:
+            yield Edit("softmax-axis", text, _Axis(names, None))
 
 
 def _hides_all(inside: Inside, names: tuple[str, ...]) -> bool:
@@ -64,18 +65,25 @@ def functions(inside: Inside) -> Iterator[Edit]:
         return
     keys = inside.sizes.keys
     had = f"where the reference has {_named(recipe.normaliser, recipe.normaliser_factor)}"
-    tried = [(name, 1.0) for name in NORMALISERS if name not in _BY_KEY]
-    tried += [(name, factor) for name in _BY_KEY for factor in _factors(inside, name)]
-    if inside.hint is not None and inside.hint.normaliser in NORMALISERS:
-        tried.append((inside.hint.normaliser, inside.hint.normaliser_factor))
-    for name, factor in dict.fromkeys(tried):
-        if (name, factor) != (recipe.normaliser, recipe.normaliser_factor):
+    done = {(recipe.normaliser, recipe.normaliser_factor)}
+    for name, factor in _named_functions(inside):
+        if (name, factor) not in done:
+            done.add((name, factor))
             text = f"the weights are {_named(name, factor)} of the scores, {had}"
             yield Edit("normaliser", text, _Function(name, factor))
     steps = ((f"a sigmoid of scores - log {keys} (the number of keys)", _shifted_sigmoid), *_STEPS)
     for how, step in steps:
         text = f"the weights are {how} of the scores, {had}"
         yield Edit("normaliser", text, Weighing(step))
+
+
+def _named_functions(inside: Inside) -> Iterator[tuple[str, float]]:
+    """Iterate over the functions that have a name in a recipe, each with the factor behind it."""
+    for name in NORMALISERS:
+        for factor in _factors(inside, name) if name in _BY_KEY else (1.0,):
+            yield name, factor
+    if inside.hint is not None and inside.hint.normaliser in NORMALISERS:
+        yield inside.hint.normaliser, inside.hint.normaliser_factor
 
 
 def _factors(inside: Inside, name: str) -> tuple[float, ...]:

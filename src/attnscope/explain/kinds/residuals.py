@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _ADDS = frozenset("add iadd radd".split())
+_SHIFTS = frozenset("add iadd radd sub isub".split())
 _ALIKE = 1e-9
 
 
@@ -36,56 +37,67 @@ def residual(side: OwnPart) -> Iterator[Edit]:
         shapes = {side.flow.values[value].shape for value in operands}
         if len(shapes) != 1:
             continue
-        stream, branch = _roles(side, operands)
         if not any(is_projected(side, value) for value in operands) and any(
             is_embedded(side, value) for value in operands
         ):
             continue  # embeddings are added up
-        where = _place(side, op, branch)
-        for key, text, edited in _additions(side, op, stream, branch):
+        stream, branch = sorted(operands, key=lambda value: (len(_behind(side, value)), value))
+        follows = _behind(side, stream) <= _behind(side, branch)
+        additions = _additions if follows else _parallel
+        for key, text, edited, at in additions(side, op, stream, branch):
+            where = _place(side, op, at)
             yield side.edited(key, f"{text} {where}", edited, at=where, way=text)
+
+
+def _parallel(
+    side: OwnPart, op: Operation, *branches: int
+) -> Iterator[tuple[str, str, Operation, int]]:
+    """Iterate over what may be done where two branches are added, neither made of the other."""
+    for branch, other in (branches, branches[::-1]):
+        if side.mends:
+            text = "a branch added where the reference has none,"
+            yield "residual-doubled", text, passing(op, other), branch
+        else:
+            yield "residual-missing", "branch missing", passing(op, other), branch
+            yield "residual-doubled", "branch added twice", before(op, branch, _twice), branch
+            yield "residual-sign", "branch subtracted", before(op, branch, torch.neg), branch
 
 
 def _additions(
     side: OwnPart, op: Operation, stream: int, branch: int
-) -> Iterator[tuple[str, str, Operation]]:
-    """Iterate over what may be done at one residual addition: key, text, operation."""
+) -> Iterator[tuple[str, str, Operation, int]]:
+    """Iterate over what may be done at one residual addition: key, text, operation, branch."""
     alone, skipped = passing(op, branch), passing(op, stream)
     if side.mends:
-        yield "residual-doubled", "residual added where the reference has none,", alone
-        yield "residual-doubled", "a branch added where the reference has none,", skipped
+        yield "residual-doubled", "residual added where the reference has none,", alone, branch
+        yield "residual-doubled", "a branch added where the reference has none,", skipped, branch
     else:
-        yield "residual-missing", "residual missing: only the branch goes on", alone
-        yield "residual-missing", "branch missing: only the residual goes on", skipped
-        yield "residual-doubled", "residual added twice", before(op, stream, _twice)
-        yield "residual-doubled", "branch added twice", before(op, branch, _twice)
-        yield "residual-sign", "branch subtracted", before(op, branch, torch.neg)
+        yield "residual-missing", "residual missing: only the branch goes on", alone, branch
+        yield "residual-missing", "branch missing: only the residual goes on", skipped, branch
+        yield "residual-doubled", "residual added twice", before(op, stream, _twice), branch
+        yield "residual-doubled", "branch added twice", before(op, branch, _twice), branch
+        yield "residual-sign", "branch subtracted", before(op, branch, torch.neg), branch
     first, second = ("before", "after") if side.mends else ("after", "before")
     for value in _starts(side, op, stream):
         text = (
             f"the residual addition receives what comes {first} the norm of the branch, where the "
             f"reference adds what comes {second} it,"
         )
-        yield "norm-place", text, with_operand(op, stream, value)
+        yield "norm-place", text, with_operand(op, stream, value), branch
 
 
 def _twice(tensor: Tensor) -> Tensor:
     return 2 * tensor
 
 
-def _roles(side: OwnPart, operands: list[int]) -> tuple[int, int]:
-    """Return which operand is the stream and which the branch: a branch follows from the stream.
+def _behind(side: OwnPart, value: int) -> frozenset[int]:
+    """Return the products with matrices that a value follows from, in the whole run.
 
-    So a branch has all products behind it that the stream has, and its own; what the part is given
-    instead of computing it is looked behind.
+    A branch follows from its stream, so it has all products behind it that the stream has; what the
+    part is given instead of computing it is looked behind.
     """
-    first, second = sorted(operands, key=lambda value: (_products(side, value), value))
-    return first, second
-
-
-def _products(side: OwnPart, value: int) -> int:
-    """Return how many products with matrices a value follows from."""
-    return sum(op.name in CONTRACTIONS for op in side.part.program.needed((value,), {}))
+    made = side.part.program.needed((value,), {})
+    return frozenset(op.defines[0] for op in made if op.name in CONTRACTIONS)
 
 
 def _starts(side: OwnPart, end: Operation, stream: int) -> Iterator[int]:
@@ -109,20 +121,11 @@ def _starts(side: OwnPart, end: Operation, stream: int) -> Iterator[int]:
             yield value
 
 
-def _last_product(side: OwnPart, value: int) -> Operation | None:
-    """Return the product that makes a value, but for dropout, biases and reshapes."""
-    op = side.flow.maker.get(value)
-    while op is not None and op.name not in CONTRACTIONS:
-        operands = side.flow.operands(op)
-        if len(operands) != 1:
-            return None
-        op = side.flow.maker.get(operands[0])
-    return op
-
-
 def _place(side: OwnPart, op: Operation, branch: int) -> str:
-    made = _last_product(side, branch)
-    names = side.flow.parameters_of((made,)) if made is not None else ()
+    """Return where an addition stands: after the product that the branch ends in."""
+    made = side.part.program.needed((branch,), {})
+    last = next((each for each in reversed(made) if each.name in CONTRACTIONS), None)
+    names = side.flow.parameters_of((last,)) if last is not None else ()
     where = f"after {names[0].rpartition('.')[0]}" if names else "around a block"
     return where if op.source is None else f"{where} (line {op.source.line})"
 
@@ -226,6 +229,15 @@ def piece_missing(side: OwnPart) -> Iterator[Edit]:
         return
     for segment in side.flow.segments:
         if not segment.parameters:
+            continue
+        if segment.names <= _SHIFTS:
+            done = "subtracted" if "sub" in " ".join(segment.names) else "added"
+            told = f"{', '.join(segment.parameters)} {done} after the projection"
+            if side.mends:
+                told = f"{told} where the reference does not"
+            else:
+                told = f"{told} by the reference alone"
+            yield side.without(segment, "projection-bias", told, "")
             continue
         names = ", ".join(dict.fromkeys(n.rpartition(".")[0] for n in segment.parameters))
         if side.mends:

@@ -125,6 +125,8 @@ def _variants(place: _Place) -> Iterator[tuple[Tensor, str]]:
     """Iterate over the tensor before the rotation, its features laid out for either pairing."""
     yield place.before, ""
     turned = place.rotation
+    if turned.width == 2:
+        return  # one pair is laid out in one way
     half = torch.cat(pairs_of("half", turned.width))
     interleaved = torch.cat(pairs_of("interleaved", turned.width))
     for source, target, pairing in (
@@ -233,7 +235,9 @@ def _mixed(place: _Place) -> Iterator[Change]:
 def _turned_alone(scene: Scene, slack: float) -> Iterator[Change]:
     """Propose that the candidate turns what the reference leaves as it is."""
     part = scene.reference.parts.get(scene.stage)
-    if part is not None and _knows_positions(part, scene.expected.shape[2]):
+    if part is not None and _knows_positions(
+        part, scene.expected.shape[0], scene.expected.shape[2]
+    ):
         return
     for level in levels(scene.expected, part):
         ours = read_rotation(level.tensor, scene.actual, slack)
@@ -246,19 +250,26 @@ def _turned_alone(scene: Scene, slack: float) -> Iterator[Change]:
         )
 
 
-def _knows_positions(part: Part, length: int) -> bool:
+def _knows_positions(part: Part, batch: int, length: int) -> bool:
     """Return whether a projection does other things at other positions: it may turn by itself."""
     received = None if part.origin is None else part.given.get(part.origin)
     if received is None or part.origin is None:
         return False
     backwards = part.run().flip(2)
     close = _ALIKE * float(backwards.abs().max())
+    turned = list(_backwards(received, batch, length))
+    made = (part.run(given={part.origin: each}) for each in turned)
+    return bool(turned) and all(float((each - backwards).abs().max()) > close for each in made)
+
+
+def _backwards(received: Tensor, batch: int, length: int) -> Iterator[Tensor]:
+    """Iterate over a sequence with its last token first, whichever axis is the length."""
     for axis, size in enumerate(received.shape[:-1]):
         if size == length:
-            made = part.run(given={part.origin: received.flip(axis)})
-            if float((made - backwards).abs().max()) <= close:
-                return False
-    return True
+            yield received.flip(axis)
+    if received.shape[0] == batch * length:
+        for sizes, axis in (((batch, length), 1), ((length, batch), 0)):
+            yield received.unflatten(0, sizes).flip(axis).reshape(received.shape)
 
 
 def _pairs(pairing: str, width: int) -> str:

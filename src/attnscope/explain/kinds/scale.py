@@ -24,7 +24,7 @@ _COMMON = ("1 (not scaled)", "1/√d_model", "1/head_dim")
 _SNAPS = 1e-5
 """A fitted scale so near to a known one is that."""
 
-_STARTS = (0.9, 1.1)
+_STARTS = (1.05,)
 """Ratios to start a fit from, beside the known ones."""
 
 
@@ -73,8 +73,8 @@ def _hypotheses(inside: Inside) -> list[float | Tensor]:
     """Return the scales that people apply by mistake, the commonest first, each number once."""
     reference = inside.recipe.scale
     head_dim = inside.sizes.head_dim
-    widths = ("1 ", "head_dim", "d_model")  # those of numbers of heads or keys are fitted
-    named = [(n, v) for n, v in names_of(inside).formulas() if any(w in n for w in widths)]
+    widths = tuple(each for each in names_of(inside).sizes if each[0] in {"head_dim", "d_model"})
+    named = Names(widths).formulas()  # those of other sizes are fitted
     named.sort(key=lambda each: each[0] not in _COMMON)
     values: list[float | Tensor] = [value for _, value in named]
     if isinstance(reference, Tensor):

@@ -22,6 +22,7 @@ _USUAL = (50.0, 30.0, 20.0, 15.0, 10.0, 5.0, 100.0)
 
 _SAME = 1e-6
 _SNAPS = 1e-4
+_STARTS = (0.7, 2.0, 5.0, 12.0, 30.0, 80.0)
 _TO_MASK = "after the mask: a hidden key has the score -{0}, not -inf"
 
 
@@ -139,7 +140,7 @@ def _others(inside: Inside, own: float | None, usual: tuple[float, ...]) -> Iter
 
         return replace(inside.course, scoring=step)
 
-    starts = dict.fromkeys((0.5, 2.0, *([] if own is None else [own]), *caps))
+    starts = (*_STARTS, *([] if own is None else [own]))
     found = fitted(inside, make, tuple(cap**-2 for cap in starts))
     if found is not None and float(found) > 0:
         cap = float(found) ** -0.5

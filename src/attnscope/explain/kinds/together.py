@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, islice
+from itertools import combinations, islice, repeat, zip_longest
 
 from attnscope.explain.change import Change
 from attnscope.explain.kinds.inside import Edit, Edits, Inside
@@ -14,7 +14,13 @@ __all__ = ["together"]
 _A_KIND = 3
 """Edits of each kind that are tried; kinds put the likely ones first."""
 
-_PAIRS = 20
+_RANKED = 21
+"""Edits that are tried alone."""
+
+_LEAD = 10
+"""How much the rank of the nearer of two edits counts beside that of the other."""
+
+_PAIRS = 24
 """Pairs that are tried."""
 
 
@@ -32,7 +38,7 @@ def together(kinds: Sequence[tuple[Edits, str]]) -> Callable[[Scene], Iterator[C
         inside = Inside(whole.scene, whole.course, whole.hint, fits=False)
         ranked = _ranked(inside, kinds)
         left = min(_PAIRS, inside.affordable)
-        near = sorted(combinations(range(len(ranked)), 2), key=sum)  # the nearest two first
+        near = sorted(combinations(range(len(ranked)), 2), key=_distance)
         for first, second in near:
             (_, lead, one), (_, other, two) = ranked[first], ranked[second]
             if lead == other:
@@ -50,14 +56,22 @@ def together(kinds: Sequence[tuple[Edits, str]]) -> Callable[[Scene], Iterator[C
 
 def _ranked(inside: Inside, kinds: Sequence[tuple[Edits, str]]) -> list[tuple[float, int, Edit]]:
     """Return the edits of all kinds with their kind, those first that leave least."""
-    ranked = []
-    for index, (edits, acts_at) in enumerate(kinds):
-        if not inside.reaches(acts_at):
-            continue
-        for edit in islice(edits(inside), min(_A_KIND, inside.affordable // 8)):
-            left = inside.misfit(edit.apply(inside.course))
-            ranked.append((left, index, edit))
+    tried = [
+        zip(repeat(index), islice(edits(inside), _A_KIND))
+        for index, (edits, acts_at) in enumerate(kinds)
+        if inside.reaches(acts_at)
+    ]
+    in_turn = (each for turn in zip_longest(*tried) for each in turn if each is not None)
+    ranked = [
+        (inside.misfit(edit.apply(inside.course)), index, edit)
+        for index, edit in islice(in_turn, min(_RANKED, inside.affordable))
+    ]
     return sorted(ranked, key=lambda entry: entry[0])
+
+
+def _distance(pair: tuple[int, int]) -> int:
+    """Return how late a pair of ranks is tried: the nearer of the two counts most."""
+    return _LEAD * pair[0] + pair[1]
 
 
 def _both(one: Edit, two: Edit) -> Edit:

@@ -33,7 +33,9 @@ def factor(inside: Inside) -> Iterator[Edit]:
     if not inside.reaches("weights"):
         return
     try:
-        none, once = (inside.at(_After(_times(c))(inside.course)) for c in (0.0, 1.0))
+        once = inside.at(_After(_times(1.0))(inside.course))
+        linear = inside.scene.stage in {"weights", "context"}
+        none = torch.zeros_like(once) if linear else inside.at(_After(_times(0.0))(inside.course))
     except AttnscopeError:
         return
     actual = inside.scene.actual
