@@ -123,6 +123,19 @@ def test_a_candidate_is_not_blamed_for_what_the_reference_does_too() -> None:
     assert "so does the cache of theirs" in made[STEPS].case.note
 
 
+def test_a_reference_that_takes_no_shorter_text_is_not_decoded() -> None:
+    class Whole(small.Plain):
+        def forward(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+            if ids.shape[1] != 7:
+                message = "the text is cut"
+                raise ValueError(message)
+            return super().forward(ids, attention_mask)
+
+    (only,) = decoded(small.WithCache(), Whole(), (small.ids(),), **BY_NAME).values()
+    assert only.case.equal is None
+    assert "theirs raised ValueError: the text is cut" in only.case.note
+
+
 @pytest.mark.parametrize("name", ["gpt2", "t5", "mixtral"])
 def test_a_library_model_is_decoded_without_a_declaration(name: str) -> None:
     built = build(name)

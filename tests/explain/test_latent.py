@@ -64,7 +64,7 @@ def twice(self: Latent, x: Tensor) -> Tensor:
         ("rotary-twice", {"turned": twice}, 1e4, False, ("doubled",)),
     ],
 )
-def test_the_rotation_of_a_piece_is_read(  # noqa: PLR0913  one fault, where and how it is said
+def test_the_rotation_of_a_piece_is_read(
     key: str, faults: Any, base: float, says: tuple[str, ...], stage: str, *, interleaved: bool
 ) -> None:
     reference = Latent()

@@ -106,8 +106,8 @@ class Comparison:
         ends = list(model_steps(walk, outputs))
         first = self.first(walk, alignment, ends) or coarser(walk, outputs, alignment.pairs)
         if first is not None and first.stage == "model" and first.explanation is None:
-            main = zip((ours, theirs), outputs[0].sides, strict=True)
-            turned = explain_output(*(side.wide_output(each) for side, each in main), tolerance)
+            mine, other = outputs[0].sides
+            turned = explain_output(ours.wide_output(mine), theirs.wide_output(other), tolerance)
             first = replace(first, explanation=turned)
         steps += ends
         notes = self._notes(ours, theirs)

@@ -68,10 +68,11 @@ def decoding_cases(comparison: Comparison, arranged: Arrangement) -> Iterator[Tr
         return
     try:
         runs = _Runs.of(comparison, arranged, cache)
+        causal = runs.causal
     except InputError as error:
         yield unmade(name, f"{error.doing}: {error.found}")
         return
-    if not runs.causal:
+    if not causal:
         yield unmade(name, f"{comparison.reference.name} lets tokens see later ones")
         return
     ways = {f"{name}, one token a step": list(range(count + 1))}

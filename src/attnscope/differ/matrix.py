@@ -23,6 +23,7 @@ from attnscope.differ.result import Case
 from attnscope.differ.subject import Inputs, Subject
 from attnscope.differ.trial import Trial, attempt, unmade
 from attnscope.differ.varying import Arrangement, arrange
+from attnscope.errors import InputError
 
 if TYPE_CHECKING:
     from attnscope.differ.comparison import Comparison
@@ -204,10 +205,11 @@ def _by_itself(trial: Trial, comparison: Comparison, inputs: Inputs) -> Trial:
     real = _real(comparison, inputs)
     if real is None:
         return trial
-    feels = [
-        _feels(side, comparison, inputs, real)
-        for side in (comparison.candidate, comparison.reference)
-    ]
+    sides = comparison.candidate, comparison.reference
+    try:
+        feels = [_feels(side, comparison, inputs, real) for side in sides]
+    except InputError:  # a side that takes no shorter text
+        return trial
     if feels == [False, True]:
         why = (
             f"{comparison.reference.name} gives real tokens other outputs behind padding, "

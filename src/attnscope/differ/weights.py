@@ -117,4 +117,5 @@ def pair(
         {weight.name: weight.tensor for weight in matching.mine},
         {weight.name: weight.tensor for weight in matching.theirs},
         matching.copies,
+        {weight.name: weight.owners[0] for weight in matching.mine if weight.computed},
     )

@@ -47,6 +47,7 @@ class Asked:
         self.given = Given(entries, _by_name(self.mine), _by_name(self.theirs))
         self.names = Names(candidate, reference, (self.mine, self.theirs), packings)
         self.tensors = {weight.name: weight.tensor for weight in self.theirs}
+        self.computed = {weight.name for weight in self.theirs if weight.computed}
         self.idle = idle
 
     @cached_property

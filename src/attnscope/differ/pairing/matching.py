@@ -18,7 +18,7 @@ from attnscope.differ.pairing.fitting import canonical_views
 from attnscope.differ.pairing.names import Method
 from attnscope.differ.pairing.neutral import multiplied_by_zeros
 from attnscope.differ.pairing.tensors import Weight
-from attnscope.differ.pairing.values import same
+from attnscope.differ.pairing.values import rounded, same
 from attnscope.differ.pairing.wording import in_words
 
 Proof: TypeAlias = Literal["equal", "copied", "differs"]
@@ -41,9 +41,13 @@ class Doubt:
         if name not in self.arrangements:
             return ""
         found = self.arrangements[name]
+        first, *more = found.references
         part = in_words(found)
-        told = f"holds the values of {' and '.join(found.references)}"
-        told += f" ({part})" if part != "whole" else ""
+        told = f"holds the values of {first}"
+        if more:
+            told += f" and {len(more)} more" if len(more) > 1 else f" and {more[0]}"
+        elif part != "whole":
+            told += f", {part}"
         why = "as under one seed" if self.seeded else "which leaves others without a counterpart"
         return f"{told}, {why}; paired by its name"
 
@@ -186,7 +190,7 @@ class Matching:
             if found is None:
                 continue
             value = found.arrangement.of(self.tensors) if found.arrangement.references else None
-            if value is not None and same(weight.tensor, value, self.dtype):
+            if value is not None and self._equal(weight, found.arrangement):
                 found.proof = "equal"
                 continue
             if value is not None and weight.tensor.numel():
@@ -198,6 +202,8 @@ class Matching:
             found.proof = "copied" if copies and not own and self.wish != "keep" else "differs"
             if own:
                 found.note = "frozen, so it is taken for a table that the module makes itself"
+            elif weight.computed and found.proof == "copied":
+                found.note = "set through the inverse of its parametrization"
             elif self.doubt.said(weight.name):
                 found.note = self.doubt.said(weight.name)
             elif found.proof == "differs" and self.wish != "keep":
@@ -254,7 +260,10 @@ class Matching:
         return not begins_alike(equal, others)
 
     def _equal(self, weight: Weight, found: Arrangement) -> bool:
-        return same(weight.tensor, found.of(self.tensors), self.dtype)
+        value = found.of(self.tensors)
+        if weight.computed or any(name in self.asked.computed for name in found.references):
+            return rounded(weight.tensor, value, self.dtype)
+        return same(weight.tensor, value, self.dtype)
 
     # what is left
 
@@ -264,7 +273,7 @@ class Matching:
         missing = [weight for weight in self.mine if weight.name not in self.found]
         zeros = multiplied_by_zeros(missing)
         for weight in missing:
-            why = self._harmless(weight, side=0) or zeros.get(weight.name, "")
+            why = zeros.get(weight.name) or self._harmless(weight, side=0)
             if why:
                 self.left.append(("candidate", weight, why))
             else:
@@ -292,7 +301,7 @@ class Matching:
         for left in missing:
             weight = left.weight
             copied = copied_rows(left, self.dtype) or self._twin(left, paired)
-            why = self._harmless(weight, side=1) or zeros.get(weight.name, "")
+            why = zeros.get(weight.name) or self._harmless(weight, side=1)
             if copied is not None:
                 self.copies[weight.name] = copied
                 why = f"holds the same values as {' and '.join(copied.references)}"

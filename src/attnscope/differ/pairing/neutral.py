@@ -25,7 +25,7 @@ def multiplied_by_zeros(extra: Iterable[Weight]) -> Mapping[str, str]:
         beside = [
             other
             for other in matrices
-            if other is not zero and _apart_in_one(zero.name, other.name) and _multiply(zero, other)
+            if other.constant != 0.0 and _apart_in_one(zero.name, other.name) and _multiply(zero, other)
         ]
         for other in beside:
             found[other.name] = f"changes nothing: multiplied by zeros, {zero.name}"

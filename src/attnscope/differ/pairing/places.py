@@ -20,6 +20,7 @@ _NUMBERED = re.compile(r"(?:layer|block|blk|h)_?(\d+)", re.IGNORECASE)
 _WEIGHTS = {"weight", "w", "gamma", "g", "gain", "scale", "kernel", "a_2"}
 _BIASES = {"bias", "b", "beta", "b_2", "shift"}
 _ATTENTION_PARTS = {"q", "k", "v", "qkv", "kv", "qk"}
+_WRAPPED: set[Kind] = {"linear", "conv1d", "embedding", "conv"}
 _PLAIN_LAYERS = set("up down gate wi wo gate_up fc_in fc_out".split())
 
 
@@ -108,12 +109,26 @@ def slots_of(model: nn.Module, weights: Sequence[Weight]) -> list[Slot]:
     found: dict[object, Slot] = {}
     for weight in weights:
         for name, owner in zip(weight.names, weight.owners, strict=True):
-            _add(found, name, owner, weight)
+            _add(found, _unwrapped(name, modules), owner, weight)
     slots = list(found.values())
     _find_layers(slots, modules)
     _find_zones(slots, modules)
     _merge_layers(slots)
     return slots
+
+
+def _unwrapped(name: str, modules: Mapping[str, nn.Module]) -> str:
+    """Return the name without the module that an adapter (LoRA) put around a layer."""
+    home, _, own = name.rpartition(".")
+    outer, _, inner = home.rpartition(".")
+    if not outer:
+        return name
+    around = modules[outer]
+    layers = [part for part, child in around.named_children() if kind_of(child) in _WRAPPED]
+    parts = [type(around).__name__, *around._modules, *around._parameters]  # noqa: SLF001
+    adapted = any(words.ADAPTER.search(part) for part in parts)
+    plain = [part for part in layers if not words.LOW_RANK.search(part)]
+    return f"{outer}.{own}" if adapted and plain == [inner] else name
 
 
 def _add(found: dict[object, Slot], name: str, owner: nn.Module, weight: Weight) -> None:

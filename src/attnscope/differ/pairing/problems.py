@@ -61,5 +61,7 @@ def _todo(candidate: Sequence[Weight], reference: Sequence[Uncovered]) -> str:
     elif candidate:
         entry = f'"{candidate[0].name}": null (left as it is; or a number)'
     else:
-        entry = f'"ignore": ["{reference[0].weight.name}"]'
+        names = [f'"{left.weight.name}"' for left in reference]
+        more = ", ..." if len(names) > _MOST else ""
+        entry = f'"ignore": [{", ".join(names[:_MOST])}{more}]'
     return f'say it with map={{{entry}}} or --weights map=FILE, or use weights="keep"'

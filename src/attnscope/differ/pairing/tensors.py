@@ -98,9 +98,18 @@ def weights_of(model: nn.Module, *, computed: bool = False) -> tuple[Weight, ...
     )
 
 
-def parametrized(model: nn.Module) -> set[str]:
-    """Return the names of the tensors that parametrizations make (torch.nn.utils.parametrize)."""
-    return {f"{path}.{leaf}" for path, leaf, _ in _computed(model)}
+def parametrized(model: nn.Module) -> set[tuple[str, ...]]:
+    """Return the tensors that parametrizations make (torch.nn.utils.parametrize), and which."""
+    return {
+        (path, leaf, *(type(part).__name__ for part in made_of(owner, leaf)))
+        for path, leaf, owner in _computed(model)
+    }
+
+
+def made_of(owner: nn.Module, leaf: str) -> Any:
+    """Return the parametrizations of one tensor, which hold what it is made of."""
+    parametrizations: Any = owner.parametrizations
+    return parametrizations[leaf]
 
 
 def _computed(model: nn.Module) -> list[tuple[str, str, nn.Module]]:
@@ -114,13 +123,13 @@ def _computed(model: nn.Module) -> list[tuple[str, str, nn.Module]]:
 
 def value_of(owner: nn.Module, leaf: str) -> Tensor:
     """Return a parametrized tensor; looking changes nothing (a spectral norm would iterate)."""
-    made: Any = owner.parametrizations
-    modes = {module: module.training for module in made[leaf].modules()}
+    made = made_of(owner, leaf)
+    modes = {module: module.training for module in made.modules()}
     try:
         for module in modes:
             module.training = False
         with torch.no_grad():
-            value: Tensor = made[leaf]().detach().clone()
+            value: Tensor = made().detach().clone()
     finally:
         for module, mode in modes.items():
             module.training = mode

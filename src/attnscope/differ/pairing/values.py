@@ -27,6 +27,7 @@ from attnscope.differ.pairing.tensors import Weight
 
 MOST_RUNS = 4096  # an order with more breaks than this is chance, not packing
 _FIRST = 8  # rows that are looked up before all the others are
+_ROUNDINGS = 8  # of a norm, a quotient and a product
 _ODD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, as in Fibonacci hashing (Knuth, 6.4)
 
 
@@ -47,6 +48,15 @@ def same(left: Tensor, right: Tensor, dtype: torch.dtype) -> bool:
     if torch.equal(left, right):
         return True
     return bool(((left == right) | (left.isnan() & right.isnan())).all())
+
+
+def rounded(left: Tensor, right: Tensor, dtype: torch.dtype) -> bool:
+    """Whether two tensors, one of them computed, hold the same values within rounding."""
+    if left.shape != right.shape:
+        return False
+    left, right = (tensor.detach().to("cpu", torch.float64) for tensor in (left, right))
+    limit = _ROUNDINGS * torch.finfo(dtype).eps * float(right.abs().max()) if right.numel() else 0.0
+    return bool(((left - right).abs() <= limit).all())
 
 
 @dataclass(frozen=True, slots=True)

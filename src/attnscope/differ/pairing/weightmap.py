@@ -15,6 +15,9 @@ from attnscope.differ.pairing.arrangement import Arrangement
 from attnscope.differ.pairing.gradients import GradientPair, gradient_pairs
 from attnscope.differ.pairing.matching import Proof
 from attnscope.differ.pairing.names import Method
+from attnscope.differ.pairing.tensors import made_of, value_of
+from attnscope.differ.pairing.values import rounded
+from attnscope.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class WeightMap:
     _candidate: Mapping[str, Tensor] = field(repr=False)
     _reference: Mapping[str, Tensor] = field(repr=False)
     _copies: Mapping[str, Arrangement] = field(repr=False)
+    _owners: Mapping[str, nn.Module] = field(repr=False)  # of tensors that parametrizations make
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -135,18 +139,27 @@ class WeightMap:
         targets = self._candidate
         if candidate is not None:
             targets = {**candidate.state_dict(keep_vars=True), **dict(candidate.named_parameters())}
-        own = {}
+        own: list[tuple[Tensor, Tensor]] = []
         with torch.no_grad():
             for one in self.copied:
+                value = one.arrangement.of(self._reference)
+                owner = self._owners.get(one.candidate)
+                if owner is not None:
+                    path, _, leaf = one.candidate.rpartition(".")
+                    owner = owner if candidate is None else candidate.get_submodule(path)
+                    own += [(tensor, tensor.clone()) for tensor in made_of(owner, leaf).buffers()]
+                    own += [(part, part.clone()) for part in made_of(owner, leaf).parameters()]
+                    _assign(owner, leaf, value, one.candidate)
+                    continue
                 tensor = targets[one.candidate]
-                own[one.candidate] = (tensor, tensor.detach().clone())
-                tensor.copy_(one.arrangement.of(self._reference))
-        return Restored(tuple(own.values()))
+                own.append((tensor, tensor.detach().clone()))
+                tensor.copy_(value)
+        return Restored(tuple(own))
 
     def gradient_pairs(self) -> tuple[GradientPair, ...]:
         """Return which gradients can be compared, and how the reference's are laid out.
 
-        Pairs whose values differ are left out, and so are buffers.
+        Pairs whose values differ are left out, and so are buffers and what a parametrization makes.
         """
         arrangements = {
             pair.candidate: pair.arrangement
@@ -154,6 +167,7 @@ class WeightMap:
             if pair.proof != "differs"
             and pair.references
             and isinstance(self._candidate[pair.candidate], nn.Parameter)
+            and all(isinstance(self._reference[name], nn.Parameter) for name in pair.references)
         }
         shapes = {name: tuple(tensor.shape) for name, tensor in self._reference.items()}
         return gradient_pairs(arrangements, shapes, self._copies)
@@ -161,15 +175,23 @@ class WeightMap:
     def checksums(self) -> dict[str, tuple[str, str]]:
         """Return SHA-256 of each pair's values: the candidate's, the reference's laid out alike.
 
-        Both are taken in the coarser of the two models' float types.
+        Both are taken in the coarser of the two models' float types. What a parametrization makes
+        has the reference's where the two agree within rounding.
         """
-        return {
-            pair.candidate: (
-                _sha(self._candidate[pair.candidate], self.dtype),
-                _sha(pair.arrangement.of(self._reference), self.dtype) if pair.references else "",
-            )
-            for pair in self.pairs
-        }
+        found = {}
+        for pair in self.pairs:
+            ours, theirs = self._now(pair.candidate), pair.arrangement.of(self._reference)
+            if pair.candidate in self._owners and rounded(ours, theirs, self.dtype):
+                ours = theirs
+            sums = (_sha(ours, self.dtype), _sha(theirs, self.dtype) if pair.references else "")
+            found[pair.candidate] = sums
+        return found
+
+    def _now(self, name: str) -> Tensor:
+        """Return one tensor of the candidate, as its layer makes it now."""
+        owner = self._owners.get(name)
+        leaf = name.rpartition(".")[2]
+        return self._candidate[name] if owner is None else value_of(owner, leaf)
 
     def rows(self) -> list[tuple[str, str, str, str, str, str]]:
         """Return the table: candidate, reference, how, method, proof, note; then what is left."""
@@ -244,6 +266,18 @@ class Restored(AbstractContextManager["Restored"]):
     ) -> None:
         """Restore, after an exception too."""
         self.restore()
+
+
+def _assign(owner: nn.Module, leaf: str, value: Tensor, name: str) -> None:
+    """Set a tensor that a parametrization makes, by the parametrization's inverse."""
+    try:
+        setattr(owner, leaf, value.clone())
+    except (NotImplementedError, RuntimeError, ValueError) as error:
+        raise InputError(
+            "copying the weights",
+            f"{name} is made by a parametrization that has no inverse for these values: {error}",
+            'give the parametrization a right_inverse, or load the values and use weights="keep"',
+        ) from error
 
 
 def _proof_in_words(pair: Pair) -> str:

@@ -21,7 +21,7 @@ _LETTERS = re.compile(r"(?:w|to|b)?(q|k|v|o|qkv|kqv|kv|qk|queries|keys|values|qu
 
 GENERIC = set(
     "dense proj projection linear lin layer net weight bias kernel fc c module sublayer fn model"
-    " block sequential base base_layer original wrapped orig_module".split()
+    " block sequential".split()
 )
 
 ATTENTION = {
@@ -61,6 +61,9 @@ FEEDFORWARD_TOKENS = set(
 LAYER_WORDS = set("layers layer h blocks block blks encoder_layers decoder_layers stages".split())
 LISTS_INSIDE = set("head heads expert experts linears projections sublayer sublayers net".split())
 NORM_TOKENS = set("norm ln layernorm rmsnorm rms norms".split())
+
+ADAPTER = re.compile("lora|adapter|base_layer", re.IGNORECASE)
+LOW_RANK = re.compile("lora|adapter", re.IGNORECASE)
 
 _OF = {
     "attention": {word: part for part, words in ATTENTION.items() for word in words.split()},
