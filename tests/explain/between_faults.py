@@ -224,6 +224,8 @@ RESIDUALS = [
     Fault("factor", "branch * 0.3", "gpt", "input",
           _gpt(_half, lambda s, x, m: x + 0.3 * _gpt_fed(s, s.normed(x, m.ln_2), m)), ("0.3",),
           call=1),
+    Fault("factor", "branch * 0.5 before a norm", "encoder", "model",
+          {"fed": lambda s, x: 0.5 * HandEncoder.fed(s, x)}, ("0.5",)),
     Fault("residual-missing", "no feed-forward", "encoder", "model", {"fed": lambda _, x: 0 * x},
           ("only the residual",)),
     Fault("piece-missing", "output projection", "gpt", "input", {"attend": _unprojected},

@@ -207,7 +207,7 @@ def _compare_settings(candidate: nn.Module, reference: nn.Module) -> list[Condit
     found = []
     for name in ours:
         if name in theirs:
-            left, right = (", ".join(map(_said, side[name].values)) for side in (ours, theirs))
+            left, right = (_some([_said(v) for v in side[name].values]) for side in (ours, theirs))
             equal = set(ours[name].values) == set(theirs[name].values)
             note = "" if equal else f"{ours[name].place} against {theirs[name].place}"
             found.append(Condition(name, left, right, equal, note))
@@ -219,23 +219,28 @@ def _said(value: object) -> str:
 
 
 def _compare_weights(weights: WeightMap) -> Condition:
-    """Compare the checksums of every pair and name the first that differ."""
+    """Compare the checksums of every pair, name the first that differ and what has no pair."""
     sums = {name: pair for name, pair in weights.checksums().items() if pair[1]}
     differing = [name for name, (ours, theirs) in sums.items() if ours != theirs]
     copied = [pair.candidate for pair in weights.copied]
-    if not differing:
-        note = f"{len(copied)} of them copied for the comparison" if copied else ""
-        count = f"{len(sums)} tensors"
-        return Condition("weights", count, count, equal=True, note=note)
+    alone = [left.name for left in weights.unpaired]
     left = [name for name in differing if name not in copied]
-    told = f"{_some(left)} differ" if left else ""
-    if copied:
-        told = "; ".join(filter(None, (f"{len(copied)} are copied for the comparison", told)))
+    told = [f"{len(copied)} of them copied for the comparison"] if copied else []
+    told += [f"{_some(left)} differ"] if left else []
+    told += [f"no counterpart of {_some(alone)}"] if alone else []
+    note = "; ".join(told)
+    if not differing:
+        ours, theirs = (
+            f"{len(sums)} tensors" + f" and {count} unpaired" * bool(count)
+            for side in ("candidate", "reference")
+            for count in [sum(one.side == side for one in weights.unpaired)]
+        )
+        return Condition("weights", ours, theirs, equal=not alone, note=note)
     first = differing[0]
     return Condition(
         "weights",
         f"{len(sums) - len(differing)} of {len(sums)} tensors equal, {first} {sums[first][0][:12]}",
         f"{' + '.join(weights[first].references)} {sums[first][1][:12]}",
         equal=False,
-        note=told,
+        note=note,
     )

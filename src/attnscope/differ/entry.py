@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from attnscope.differ.caches import emptied
 from attnscope.differ.comparison import Comparison, Options
 from attnscope.differ.made import qkv
-from attnscope.differ.matrix import cases
+from attnscope.differ.matrix import trials
 from attnscope.differ.result import Verification
 from attnscope.differ.outputs import compared_outputs
 from attnscope.differ.pairing.idle import idle_parameters
@@ -36,6 +37,7 @@ def verify(
     weights: str | Path | Mapping[str, Any] = "auto",
     gradients: bool = True,
     matrix: bool = True,
+    made: bool = False,
     seed: int = 0,
     factor: float = 1.0,
     names: tuple[str, str] | None = None,
@@ -60,6 +62,8 @@ def verify(
         gradients: compare gradients of float inputs and paired parameters, too.
         matrix: compare in more cases, where the inputs can be varied: other lengths and batches,
             padding, types.
+        made: `inputs` were made for the purpose, and not chosen by anybody: the matrix may go beyond
+            what they say about lengths.
         seed: of the random state that both start from, and of everything that is made.
         factor: widens every limit; 1.0 is what arithmetic gives.
         names: what to call the two in the result.
@@ -81,13 +85,23 @@ def verify(
     )
     given = _inputs(inputs, sides, seed)
     with comparable(*sides) as notes, paired(sides, weights, given) as pairs:
-        comparison = Comparison(*sides, given, options, pairs)
+        clean = [emptied(side, options.expect) for side in sides]
+        comparison = Comparison(*clean, given, options, pairs)
         result = comparison.run()
         if matrix and result.equal:
-            made = tuple(cases(comparison, declared=inputs is not None))
-            agree = all(case.equal is not False for case in made)
-            result = replace(result, cases=made, equal=agree)
+            result = _in_more_cases(result, comparison, declared=inputs is not None and not made)
         return replace(result, notes=(*notes, *result.notes))
+
+
+def _in_more_cases(result: Verification, comparison: Comparison, *, declared: bool) -> Verification:
+    """Return the result with further inputs tried; the first case that differs decides."""
+    tried = tuple(trials(comparison, declared=declared))
+    wrong = next((trial for trial in tried if trial.case.equal is False), None)
+    cases = tuple(trial.case for trial in tried)
+    if wrong is None:
+        return replace(result, cases=cases)
+    first = replace(wrong.first, case=wrong.case.name) if wrong.first is not None else None
+    return replace(result, cases=cases, equal=False, first_difference=first)
 
 
 def _subject(side: Implementation, role: str, names: tuple[str, str] | None, at: int) -> Subject:

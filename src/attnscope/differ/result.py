@@ -81,7 +81,8 @@ class FirstDifference:
     call, module, source: where the candidate made it. index: of the worst entry in the canonical
     layout; values: of candidate and reference there. largest: as both sides ran; own_error: from
     the reference's earlier stages; inherited_error: what came from before. All three relative to
-    the reference's largest entry. verdict: "numbers", "shape", "non-finite", "missing", "extra",
+    the reference's largest entry. case: the further inputs on which it shows, where it does not on
+    those that were given. verdict: "numbers", "shape", "non-finite", "missing", "extra",
     "rounding" or "whole" (all parts agree, the whole does not).
     """
 
@@ -97,6 +98,7 @@ class FirstDifference:
     verdict: str
     explanation: Explanation | None = None
     part: str = ""
+    case: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that the JSON format carries."""
@@ -119,6 +121,7 @@ class FirstDifference:
             **numbers,
             "verdict": self.verdict,
             "part": self.part,
+            "case": self.case,
             "explanation": self.explanation.to_json() if self.explanation else None,
         }
 
@@ -179,7 +182,8 @@ class Verification:
         first = next((stage for stage in stages if stage.at_fault), None)
         kept = self.first_difference
         if first is None:
-            kept = kept if kept is not None and kept.verdict in _NOT_NUMBERS else None
+            stays = kept is not None and (kept.verdict in _NOT_NUMBERS or kept.case)
+            kept = kept if stays else None
         elif kept is None or (kept.stage, kept.call) != (first.stage, first.call):
             kept = first_of(first, None, None)
         tolerance = replace(self.tolerance, factor=factor)
@@ -216,6 +220,8 @@ class Verification:
         if first is None:
             failed = ", ".join(case.name for case in self.cases if case.equal is False)
             return f"{head}: not equal ({failed or 'nothing could be compared'})"
+        if first.case:
+            head = f"{head}, case {first.case}"
         place = f"call {first.call}" if first.call is not None else "the model's own output"
         lines = [f"{head}: not equal, first at {first.stage} ({place})"]
         lines.append(f"  largest difference {first.largest:.2g} of the largest entry")

@@ -55,7 +55,11 @@ def settings_of(model: nn.Module) -> dict[str, Setting]:
     of the model says the same.
     """
     holders = list(_configs(model)) or []
-    modules = [(path or type(model).__name__, module) for path, module in model.named_modules()]
+    modules = [
+        (path or type(model).__name__, module)
+        for path, module in model.named_modules()
+        if not _computes_along(module)
+    ]
     found = {}
     for name, spellings in NAMES.items():
         setting = _read(holders, spellings) or _read(modules, spellings)
@@ -64,6 +68,11 @@ def settings_of(model: nn.Module) -> dict[str, Setting]:
         if setting is not None:
             found[name] = setting
     return found
+
+
+def _computes_along(module: nn.Module) -> bool:
+    """Whether a module's `dim` is an axis, as a softmax's or a weight norm's, and no width."""
+    return type(module).__module__.startswith("torch.") and "dim" in vars(module)
 
 
 def _configs(model: nn.Module) -> Iterator[tuple[str, Any]]:

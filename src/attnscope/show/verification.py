@@ -86,6 +86,8 @@ def _verdict(result: Verification) -> Iterator[Text]:
     yield Text.assemble((sides, "bold"), ("not equal", "bold red"))
     first = result.first_difference
     if first is not None:
+        if first.case:
+            yield Text(f"equal on the inputs, not in a further case: {first.case}")
         yield Text.assemble("first at ", (_stage(first), "bold red"), _place(first))
     elif not result.stages:
         yield Text("nothing could be compared", "bold red")

@@ -8,7 +8,7 @@ each other's place, keeps no such order; where it does, nothing but the names te
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from attnscope.differ.pairing.names import Proposal
 from attnscope.differ.pairing.tensors import Weight
 
 _LONGEST = 1 << 40  # elements of one tensor
+_ROUNDING = 1e-5  # relative, of what was drawn in float32
+_FIRST = 64  # numbers that are compared
+_FEWEST = 8  # fewer prove nothing
 _ALIKE = 0.5  # cosine; that of unrelated tensors is near 0
 
 
@@ -50,7 +53,8 @@ def in_one_order(
     if any(_turned(arrangement) for _, arrangement in found):
         return False
     places = [
-        reference[block.reference].order * _LONGEST + block.index() * block.view.size(block.shape)[1]
+        reference[block.reference].order * _LONGEST
+        + block.index() * block.view.size(block.shape)[1]
         for _, arrangement in found
         for block in arrangement.blocks
         if block.reference
@@ -67,6 +71,65 @@ def begins_alike(equal: Sequence[bool], others: Sequence[tuple[Tensor, Tensor]])
     """
     count = sum(equal)
     return 0 < count < len(equal) and all(equal[:count]) and not any(_alike(*two) for two in others)
+
+
+def drawn_alike(tensor: Tensor, other: Tensor, references: Iterable[tuple[int, ...]]) -> bool:
+    """Whether two tensors are the same random numbers, drawn within the bounds of two schemes.
+
+    `nn.Linear` draws within 1/√inputs, Xavier within √(6 / (inputs + outputs)) (Glorot and Bengio
+    2010, equation 16), as `nn.MultiheadAttention` does with its packed projection.
+
+    Args:
+        tensor: one of the candidate's.
+        other: the reference's values, laid out alike.
+        references: the shapes of the reference's tensors.
+    """
+    left, right = (one.detach().cpu().double().reshape(-1) for one in (tensor, other))
+    size = float(right.norm())
+    if left.shape != right.shape or size == 0:
+        return False
+    ratio = float(torch.dot(left, right)) / size**2
+    if abs(ratio - 1) < _ROUNDING or float((left - ratio * right).norm()) > _ROUNDING * size:
+        return False
+    theirs = [bound for shape in references for bound in _bounds(shape)]
+    return any(
+        abs(ratio - mine / bound) < _ROUNDING
+        for mine in _bounds(tuple(tensor.shape))
+        for bound in theirs
+    )
+
+
+def begins_as_another(tensor: Tensor, own: Tensor, others: Iterable[Tensor]) -> bool:
+    """Whether a tensor's first numbers are another's, but for a factor, and not its own.
+
+    As where one stream filled tensors of other sizes in another order: what fits no tensor whole.
+
+    Args:
+        tensor: one of the candidate's.
+        own: the reference's values, laid out alike.
+        others: the reference's tensors.
+    """
+    if _proportional(tensor, own):
+        return False
+    return any(_proportional(tensor, other) for other in others)
+
+
+def _proportional(left: Tensor, right: Tensor) -> bool:
+    count = min(left.numel(), right.numel(), _FIRST)
+    if count < _FEWEST:
+        return False
+    one, other = (t.detach().reshape(-1)[:count].cpu().double() for t in (left, right))
+    size = float(other.norm())
+    ratio = float(torch.dot(one, other)) / size**2 if size else 0.0
+    return ratio > 0 and float((one - ratio * other).norm()) <= _ROUNDING * float(one.norm())
+
+
+def _bounds(shape: tuple[int, ...]) -> tuple[float, ...]:
+    """Return the bounds within which a matrix (outputs, inputs) is drawn by default."""
+    if len(shape) != 2:
+        return ()
+    outputs, inputs = shape
+    return inputs**-0.5, (6 / (inputs + outputs)) ** 0.5
 
 
 def _alike(left: Tensor, right: Tensor) -> bool:

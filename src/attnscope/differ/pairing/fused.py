@@ -63,9 +63,7 @@ class Side:
     def ordered(self) -> bool:
         """Whether the order of the parts in every fused projection is known, not assumed."""
         return all(
-            slot.kind == "attention"
-            or self.packing(slot) is not None
-            or words.spelt(slot.path[-1])
+            slot.kind == "attention" or self.packing(slot) is not None or words.spelt(slot.path[-1])
             for slot in self.slots
             if slot.part in _PARTS_OF
         )

@@ -12,7 +12,7 @@ import torch
 
 from attnscope.differ.pairing.arrangement import Arrangement, Block, flat, whole
 from attnscope.differ.pairing.asked import Asked
-from attnscope.differ.pairing.chance import begins_alike
+from attnscope.differ.pairing.chance import begins_alike, begins_as_another, drawn_alike
 from attnscope.differ.pairing.coverage import Uncovered, copied_rows, twin, uncovered
 from attnscope.differ.pairing.fitting import canonical_views
 from attnscope.differ.pairing.names import Method
@@ -161,6 +161,11 @@ class Matching:
 
     def _constants_in_order(self) -> None:
         """Pair tensors of one and the same value that no name tells apart, in their order."""
+        self._constants(by_kind=True)
+        self._constants(by_kind=False)
+
+    def _constants(self, *, by_kind: bool) -> None:
+        """Pair constants where both sides have as many, of norms apart from others or not."""
         taken = {name for found in self.found.values() for name in found.arrangement.references}
         groups: dict[object, tuple[list[Weight], list[Weight]]] = {}
         for at, (weights, done) in enumerate(((self.mine, self.found), (self.theirs, taken))):
@@ -168,7 +173,7 @@ class Matching:
                 if weight.name in done or weight.constant is None or weight.buffer:
                     continue
                 if not self._set_aside(weight, at):
-                    key = (weight.shape, weight.constant, weight.kind == "norm")
+                    key = (weight.shape, weight.constant, by_kind and weight.kind == "norm")
                     groups.setdefault(key, ([], []))[at].append(weight)
         for ours, others in groups.values():
             if len(ours) != len(others):
@@ -250,14 +255,19 @@ class Matching:
         equal = [weight.name in self.by_value for weight in telling]
         if self.doubt.seeded or not telling or sum(equal) < _LOADED * len(telling):
             return False
-        if sum(equal) >= _MOSTLY * len(telling):
-            return True
         others = [
-            (weight.tensor, self.found[weight.name].arrangement.of(self.tensors))
+            (weight.tensor, found.of(self.tensors), [b.shape for b in found.blocks if b.reference])
             for weight, same_values in zip(telling, equal, strict=True)
-            if not same_values
+            if not same_values and (found := self.found[weight.name].arrangement).references
         ]
-        return not begins_alike(equal, others)
+        every = [weight.tensor for weight in self.theirs if weight.constant is None]
+        if any(
+            drawn_alike(mine, value, shapes) or begins_as_another(mine, value, every)
+            for mine, value, shapes in others
+        ):
+            return False
+        mostly = sum(equal) >= _MOSTLY * len(telling)
+        return mostly or not begins_alike(equal, [(mine, value) for mine, value, _ in others])
 
     def _equal(self, weight: Weight, found: Arrangement) -> bool:
         value = found.of(self.tensors)

@@ -17,7 +17,7 @@ def multiplied_by_zeros(extra: Iterable[Weight]) -> Mapping[str, str]:
     Args:
         extra: the tensors of one model that have no counterpart.
     """
-    matrices = [weight for weight in extra if len(weight.shape) == 2 and not weight.buffer]  # noqa: PLR2004
+    matrices = [weight for weight in extra if len(weight.shape) == 2 and not weight.buffer]
     found = {}
     for zero in matrices:
         if zero.constant != 0.0:
@@ -25,7 +25,9 @@ def multiplied_by_zeros(extra: Iterable[Weight]) -> Mapping[str, str]:
         beside = [
             other
             for other in matrices
-            if other.constant != 0.0 and _apart_in_one(zero.name, other.name) and _multiply(zero, other)
+            if other.constant != 0.0
+            and _apart_in_one(zero.name, other.name)
+            and _multiply(zero, other)
         ]
         for other in beside:
             found[other.name] = f"changes nothing: multiplied by zeros, {zero.name}"

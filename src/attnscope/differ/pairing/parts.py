@@ -30,6 +30,7 @@ def roles_of(model: nn.Module, weights: Sequence[Weight]) -> list[Slot]:
             _name_feedforward(group)
         elif layer < 0:
             _name_outside(group)
+            _tell_tokens(group)
     _name_norms(slots)
     _share_relative(slots)
     for slot in slots:
@@ -204,6 +205,13 @@ def _rank(slot: Slot) -> int | None:
 # outside the layers
 
 
+def _tell_tokens(group: list[Slot]) -> None:
+    """Say that a table of tokens is what it is called, where it is the only one."""
+    tokens = [slot for slot in group if slot.part == "tokens"]
+    for slot in tokens:
+        slot.told = len(tokens) == 1
+
+
 def _name_outside(group: list[Slot]) -> None:
     tables = [slot for slot in group if slot.kind == "embedding"]
     vocabularies = set()
@@ -219,8 +227,6 @@ def _name_outside(group: list[Slot]) -> None:
         elif slot in tables:
             slot.part = "tokens"
             vocabularies.add(slot.main.shape[0])
-    for slot in tables:
-        slot.told = slot.told or sum(other.part == "tokens" for other in tables) == 1
     for slot in group:
         if slot.part or not slot.projects or not slot.path:
             continue

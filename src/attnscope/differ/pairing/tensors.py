@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -75,27 +75,16 @@ def weights_of(model: nn.Module, *, computed: bool = False) -> tuple[Weight, ...
         model: the model.
         computed: take a parametrized tensor as its layer uses it, not what it is made of.
     """
-    found: dict[object, tuple[list[str], Tensor, list[nn.Module], bool, bool]] = {}
-    made = _computed(model) if computed else ()
-    inside = tuple(f"{path}." * bool(path) + "parametrizations." for path, *_ in made)
-    tensors = [(name, *rest, False) for name, *rest in _tensors(model)]
-    if made:
-        tensors = [entry for entry in tensors if not entry[0].startswith(inside)]
-        for path, leaf, owner in made:
-            name = f"{path}.{leaf}" if path else leaf
-            at = next((i for i, e in enumerate(tensors) if e[2] is owner), len(tensors))
-            tensors.insert(at, (name, value_of(owner, leaf), owner, False, True))
-    for name, tensor, owner, buffer, made_of_others in tensors:
-        key = _identity(tensor)
+    found: dict[object, Weight] = {}
+    for entry in _tensors(model, computed=computed):
+        key = _identity(entry.tensor)
         if key in found:
-            found[key][0].append(name)
-            found[key][2].append(owner)
+            first = found[key]
+            names, owners = (*first.names, *entry.names), (*first.owners, *entry.owners)
+            found[key] = replace(first, names=names, owners=owners)
         else:
-            found[key] = ([name], tensor, [owner], buffer, made_of_others)
-    return tuple(
-        Weight(tuple(names), tensor, tuple(owners), order, buffer, made_of_others)
-        for order, (names, tensor, owners, buffer, made_of_others) in enumerate(found.values())
-    )
+            found[key] = replace(entry, order=len(found))
+    return tuple(found.values())
 
 
 def parametrized(model: nn.Module) -> set[tuple[str, ...]]:
@@ -112,12 +101,17 @@ def made_of(owner: nn.Module, leaf: str) -> Any:
     return parametrizations[leaf]
 
 
+def _leaves(owner: nn.Module) -> list[str]:
+    parametrizations: Any = owner.parametrizations
+    return list(parametrizations)
+
+
 def _computed(model: nn.Module) -> list[tuple[str, str, nn.Module]]:
     return [
         (path, leaf, module)
         for path, module in model.named_modules()
         if is_parametrized(module)
-        for leaf in module.parametrizations  # type: ignore[union-attr]
+        for leaf in _leaves(module)
     ]
 
 
@@ -136,16 +130,24 @@ def value_of(owner: nn.Module, leaf: str) -> Tensor:
     return value
 
 
-def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module, bool]]:
+def _tensors(model: nn.Module, *, computed: bool) -> Iterator[Weight]:
+    """Go through the tensors of a model, tied ones each time they are named."""
+    made = _computed(model) if computed else []
+    inside = tuple(f"{path}.parametrizations.".removeprefix(".") for path, _, _ in made)
     for path, module in model.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
+        if inside and prefix.startswith(inside):
+            continue
+        for leaf in [leaf for _, leaf, owner in made if owner is module]:
+            value = value_of(module, leaf)
+            yield Weight((prefix + leaf,), value, (module,), 0, buffer=False, computed=True)
         for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False):
-            yield prefix + name, parameter, module, False
+            yield Weight((prefix + name,), parameter, (module,), 0, buffer=False)
         for name, buffer in module.named_buffers(recurse=False, remove_duplicate=False):
             if name in module._non_persistent_buffers_set:  # noqa: SLF001  torch has no other way
                 continue
             if buffer.is_floating_point() and (name in RUNNING or _is_table(buffer)):
-                yield prefix + name, buffer, module, True
+                yield Weight((prefix + name,), buffer, (module,), 0, buffer=True)
 
 
 def _is_table(buffer: Tensor) -> bool:

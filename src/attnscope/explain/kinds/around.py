@@ -51,6 +51,7 @@ _EDITS: tuple[tuple[Edits, tuple[str, ...]], ...] = (
     (weight_transposed, AROUND),
     (positions_shifted, BETWEEN),
     (positions_missing, BETWEEN),
+    (factor, BETWEEN),  # of a branch before a norm: nearly a multiple of the residual
     (residual, BETWEEN),
     (embedding_scale, BETWEEN),
     (norm_missing, AROUND),
@@ -58,7 +59,6 @@ _EDITS: tuple[tuple[Edits, tuple[str, ...]], ...] = (
     (norm_eps, AROUND),
     (norm_kind, AROUND),
     (norm_moved, AROUND),
-    (factor, BETWEEN),
     (activation, BETWEEN),
     (rewired, BETWEEN),
     (piece_missing, BETWEEN),

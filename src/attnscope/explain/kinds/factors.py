@@ -53,7 +53,7 @@ def _times(number: float, tensor: Tensor) -> Tensor:
 def _other_factor(side: OwnPart, segment: Segment, key: str) -> Iterator[Edit]:
     """Propose a factor left out, or one of those that the other side has."""
     number = _factor(side, segment)
-    if number is None:
+    if number is None or number in {0.0, -1.0}:  # left out, subtracted: other kinds
         return
     size = side.flow.values[segment.end].shape[-1]
     told = _told(number, size)
