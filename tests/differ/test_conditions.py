@@ -205,3 +205,31 @@ def test_looking_changes_nothing() -> None:
     compare_conditions(candidate, reference, weights=pair(candidate, reference))
     assert torch.equal(state, torch.get_rng_state())
     assert candidate.training
+
+
+def test_an_axis_is_no_width() -> None:
+    def normed() -> nn.Module:
+        linear = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+        return nn.ModuleList([linear, nn.Softmax(dim=-1)])
+
+    assert "width" not in {one.name for one in compare_conditions(normed(), normed())}
+
+
+def test_weights_without_counterpart_are_counted_and_named() -> None:
+    candidate = nn.ModuleDict({"q": nn.Linear(4, 4), "extra": nn.Linear(3, 5)})
+    reference = nn.ModuleDict({"q": nn.Linear(4, 4)})
+    reference.load_state_dict(
+        {name: value for name, value in candidate.state_dict().items() if name.startswith("q")}
+    )
+    (told,) = (
+        one
+        for one in compare_conditions(
+            candidate, reference, weights=pair(candidate, reference, "keep")
+        )
+        if one.name == "weights"
+    )
+    assert str(told) == (
+        "weights: 2 tensors and 2 unpaired, the reference 2 tensors"
+        " (no counterpart of extra.weight, extra.bias)"
+    )
+    assert not told.equal

@@ -121,9 +121,7 @@ def test_chance_is_said_in_the_pair() -> None:
 
 
 def test_equal_values_that_agree_with_names_need_no_copy() -> None:
-    found = pair(
-        seeded(lambda: Split(bias=False), 0), seeded(lambda: Fused(bias=False), 0)
-    )
+    found = pair(seeded(lambda: Split(bias=False), 0), seeded(lambda: Fused(bias=False), 0))
     assert {(one.method, one.proof) for one in found} == {("value", "equal")}
 
 
@@ -190,8 +188,7 @@ def loaded(reference: nn.Module, names: dict[str, str]) -> nn.Module:
 
 
 def test_values_loaded_into_each_others_place_stay_there() -> None:
-    found = pair(loaded(Split(), {"q": "k", "k": "q"}), reference := Split(), strict=False)
-    assert found.copied
+    reference = Split()
     candidate = loaded(reference, {"q": "k", "k": "q"})
     found = pair(candidate, reference)
     assert not found.copied

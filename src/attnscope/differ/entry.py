@@ -85,8 +85,8 @@ def verify(
     )
     given = _inputs(inputs, sides, seed)
     with comparable(*sides) as notes, paired(sides, weights, given) as pairs:
-        clean = [emptied(side, options.expect) for side in sides]
-        comparison = Comparison(*clean, given, options, pairs)
+        ours, theirs = (emptied(side, options.expect) for side in sides)
+        comparison = Comparison(ours, theirs, given, options, pairs)
         result = comparison.run()
         if matrix and result.equal:
             result = _in_more_cases(result, comparison, declared=inputs is not None and not made)

@@ -77,6 +77,7 @@ class Walk:
     graft: dict[int, Tensor] = field(default_factory=dict)
     base: dict[int, Tensor] = field(default_factory=dict)
     first: Difference | None = None
+    layout: str | None = None
 
     def steps(self, pairs: tuple[Pair, ...]) -> Iterator[Step]:
         """Compare all stages of all pairs, then the outputs of the models."""
@@ -112,11 +113,19 @@ class Walk:
             return None
 
     def fit(self, own: Tensor, expected: Tensor, batch: int) -> Layout | None:
-        """Return the layout in which a tensor of the candidate is most like the reference's."""
+        """Return the layout in which a tensor of the candidate is the reference's.
+
+        Where several are possible it is the one in which an earlier stage agreed; before any did,
+        the one in which this stage is most alike.
+        """
         found = list(layouts(tuple(own.shape), tuple(expected.shape), batch))
-        if len(found) < 2:
-            return found[0] if found else None
-        return min(found, key=lambda layout: _distance(layout.read(own), expected))
+        known = [layout for layout in found if layout.name == self.layout]
+        if known or not found:
+            return known[0] if known else None
+        best = min(found, key=lambda layout: _distance(layout.read(own), expected))
+        if compare(best.read(own), expected, self.tolerance).equal:
+            self.layout = best.name
+        return best
 
 
 def _distance(own: Tensor, expected: Tensor) -> float:

@@ -26,33 +26,33 @@ def layouts(own: Shape, wanted: Shape, batch: int) -> Iterator[Layout]:
 
     Both hold the same features of `batch` samples; batch and length may be swapped, or one axis.
     """
-    if own == wanted:
+    forms = _forms(own, batch), _forms(wanted, batch)
+    if own == wanted and not forms[0]:
         yield Layout("as it is", _same, _same)
     if not own or own[-1:] != wanted[-1:] or _count(own) != _count(wanted):
         return
-    tokens = _count(own[:-1])
-    if not batch or tokens % batch:
-        return
-    length = tokens // batch
-    for ours in _forms(own, batch, length):
-        for theirs in _forms(wanted, batch, length):
-            if (own, ours) != (wanted, theirs):
-                yield _between(own, wanted, ours, theirs, (batch, length))
+    for ours in forms[0]:
+        for theirs in forms[1]:
+            yield _between(own, wanted, ours, theirs, batch)
 
 
-def _forms(shape: Shape, batch: int, length: int) -> list[str]:
+def _forms(shape: Shape, batch: int) -> list[str]:
     """Return in which order batch and length can stand in a shape."""
     lead = shape[:-1]
+    tokens = _count(lead)
+    if not lead or not batch or tokens % batch:
+        return []
+    length = tokens // batch
     forms = []
-    if lead in {(batch, length), (batch * length,)}:
+    if lead in {(batch, length), (tokens,)}:
         forms.append("batch first")
-    if lead in {(length, batch), (batch * length,)}:
+    if lead in {(length, batch), (tokens,)}:
         forms.append("length first")
     return forms
 
 
-def _between(own: Shape, wanted: Shape, ours: str, theirs: str, sizes: tuple[int, int]) -> Layout:
-    batch, length = sizes
+def _between(own: Shape, wanted: Shape, ours: str, theirs: str, batch: int) -> Layout:
+    length = _count(own[:-1]) // batch
     order = {"batch first": (batch, length), "length first": (length, batch)}
 
     def turn(tensor: Tensor, form: str, other: str, shape: Shape) -> Tensor:

@@ -258,7 +258,9 @@ class Matching:
         others = [
             (weight.tensor, found.of(self.tensors), [b.shape for b in found.blocks if b.reference])
             for weight, same_values in zip(telling, equal, strict=True)
-            if not same_values and (found := self.found[weight.name].arrangement).references
+            if not same_values
+            and weight.name not in self.doubt.arrangements
+            and (found := self.found[weight.name].arrangement).references
         ]
         every = [weight.tensor for weight in self.theirs if weight.constant is None]
         if any(
