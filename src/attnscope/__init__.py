@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from attnscope.errors import AttnscopeError
 
 if TYPE_CHECKING:
+    from attnscope import nn, reference
     from attnscope.calls import Call, Recipe, Source, Trace, load
     from attnscope.capture import record, trace
     from attnscope.differ import Verification, verify

@@ -174,7 +174,7 @@ def test_calls_are_recorded_as_without_a_tape() -> None:
     assert tape.value_of(spot.held) is not None
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "gpt_oss", "deepseek_v3", "falcon", "deberta-v2"])
+@pytest.mark.parametrize("name", "llama gpt2 gpt_oss deepseek_v3 falcon deberta-v2".split())
 def test_spots_read_and_write_what_a_call_has(name: str) -> None:
     built = build(name)
     with attnscope.record(built.model, keep="all") as trace:

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnscope.differ.aligning import align
-from attnscope.differ.judging import Tolerance
-from attnscope.differ.side import Side, observe
-from attnscope.differ.subject import Subject
+from attnscope.differ.sides.aligning import align
+from attnscope.differ.sides.side import Side, observe
+from attnscope.differ.sides.subject import Subject
+from attnscope.differ.walk.judging import Tolerance
 
 TOLERANCE = Tolerance.of({torch.float32})
 
@@ -71,7 +71,8 @@ def test_loops_over_heads_samples_and_blocks_of_queries_are_joined() -> None:
         for ours, theirs in ((seen(Model(function)), whole), (whole, seen(Model(function)))):
             found = align(ours, theirs, TOLERANCE)
             assert len(found.pairs) == 2
-            assert not (found.missing or found.extra)
+            assert not found.missing
+            assert not found.extra
             for pair in found.pairs:
                 for name in ("q", "k", "v", "context"):
                     mine, other = pair.candidate.value(name), pair.reference.value(name)

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.differ.caches import emptied
+from attnscope.differ.cases.decoding import decoding_cases
+from attnscope.differ.cases.matrix import cases
+from attnscope.differ.cases.trial import Trial
+from attnscope.differ.cases.varying import arrange
 from attnscope.differ.comparison import Comparison, Options
-from attnscope.differ.decoding import decoding_cases
-from attnscope.differ.matrix import cases
-from attnscope.differ.subject import Subject
-from attnscope.differ.trial import Trial
-from attnscope.differ.varying import arrange
+from attnscope.differ.sides.caches import emptied
+from attnscope.differ.sides.subject import Subject
 from attnscope.nn import CausalLanguageModel, Design
 from attnscope.targets.architectures import build
 from tests.differ import small_models as small

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnscope.differ.judging import Tolerance, compare, finite
+from attnscope.differ.walk.judging import Tolerance, compare, finite
 
 FLOAT32 = Tolerance.of({torch.float32})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from attnscope.differ.layouts import layouts
+from attnscope.differ.sides.layouts import layouts
 
 B, L, E = 2, 5, 3
 

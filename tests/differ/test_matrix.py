@@ -13,13 +13,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnscope.differ.cases.made import qkv
+from attnscope.differ.cases.matrix import cases, trials
+from attnscope.differ.cases.trial import Trial
 from attnscope.differ.comparison import Comparison, Options
 from attnscope.differ.entry import paired
-from attnscope.differ.made import qkv
-from attnscope.differ.matrix import cases, trials
 from attnscope.differ.result import Case
-from attnscope.differ.subject import Subject
-from attnscope.differ.trial import Trial
+from attnscope.differ.sides.subject import Subject
 from attnscope.targets.architectures import build
 from tests.differ import small_models as small
 from tests.ports import SOUND, Port

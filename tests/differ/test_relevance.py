@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnscope.differ.relevance import Relevance
+from attnscope.differ.walk.relevance import Relevance
 
 KEEP = torch.tensor([[0, 0, 1, 1], [1, 1, 1, 1]])
 
@@ -46,9 +46,7 @@ def test_right_padding_sees_the_tokens_before_it_and_counts() -> None:
         ({"ids": torch.tensor([[9, 0, 5, 5], [1, 2, 3, 4]])}, "ids pad=0"),
     ],
 )
-def test_masks_are_read_in_every_convention(
-    inputs: dict[str, Tensor], padding: str | None
-) -> None:
+def test_masks_are_read_in_every_convention(inputs: dict[str, Tensor], padding: str | None) -> None:
     assert Relevance(inputs, padding).rows("v", (2, 1, 4, 8)) is not None
 
 

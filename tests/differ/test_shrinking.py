@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnscope.differ.cases.made import qkv
 from attnscope.differ.comparison import Comparison, Options
-from attnscope.differ.made import qkv
 from attnscope.differ.result import Verification
-from attnscope.differ.shrinking import Shrunk, shrink, smallest
-from attnscope.differ.smaller_models import rebuilt
-from attnscope.differ.subject import Subject
+from attnscope.differ.shrinking.smaller_models import rebuilt
+from attnscope.differ.shrinking.smallest import Shrunk, shrink, smallest
+from attnscope.differ.sides.subject import Subject
 from attnscope.errors import InputError
 from attnscope.targets.architectures import build
 from tests.differ import small_models as small

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope import reference
-from attnscope.differ.subject import Subject, bind, takes_qkv
+from attnscope.differ.sides.subject import Subject, bind, takes_qkv
 from attnscope.errors import InputError
 
 IDS, MASK = torch.ones(2, 3, dtype=torch.int64), torch.ones(2, 3)
@@ -58,8 +58,8 @@ def test_arguments_go_by_name_or_by_meaning(
 
 
 def test_a_missing_argument_is_told_with_what_there_is() -> None:
-    with pytest.raises(InputError, match="needs another.*inputs are input_ids, attention_mask"):
-        inputs = {"input_ids": IDS, "attention_mask": MASK}
+    inputs = {"input_ids": IDS, "attention_mask": MASK}
+    with pytest.raises(InputError, match=r"needs another.*inputs are input_ids, attention_mask"):
         bind(Subject("mine", Module(needs_more)), inputs, "testing")
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnscope.explain import explain
-from attnscope.explain.kinds.around import KEYS_AROUND
+from attnscope.explain.kinds.around.table import KEYS_AROUND
 from tests.explain.around_faults import FAULTS, Fault
 from tests.explain.between_faults import BETWEEN_FAULTS
 from tests.explain.llamas import (

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from attnscope.explain import Scene, explain
-from attnscope.explain.kinds.course import Course
-from attnscope.explain.kinds.inside import Inside, Key
+from attnscope.explain.kinds.inside.course import Course
+from attnscope.explain.kinds.inside.evaluating import Inside, Key
 from tests.explain import fill_faults, mask_faults, score_faults, weight_faults
 from tests.explain.faults import Fault, alibi, causal_padded, lengths, table
 from tests.explain.scenes import SIZES, UNEVEN, Mode, Sizes, Steps, causal, padding, scene, steps

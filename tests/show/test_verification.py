@@ -13,12 +13,12 @@ from rich.console import Console
 from torch import nn
 
 from attnscope.calls import Source
-from attnscope.differ.aligning import Alignment
 from attnscope.differ.comparison import Options
 from attnscope.differ.conditions import Condition
-from attnscope.differ.judging import Gap, Tolerance
 from attnscope.differ.result import Case, FirstDifference, StageResult, Verification
-from attnscope.differ.shrinking import Shrunk
+from attnscope.differ.shrinking.smallest import Shrunk
+from attnscope.differ.sides.aligning import Alignment
+from attnscope.differ.walk.judging import Gap, Tolerance
 from attnscope.differ.weights import WeightMap, pair
 from attnscope.explain import Explanation
 from attnscope.show.stages import collapsed

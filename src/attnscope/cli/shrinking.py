@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnscope.differ import Verification
+from attnscope.differ.cases.made import qkv
 from attnscope.differ.comparison import Comparison, Options
 from attnscope.differ.entry import paired
-from attnscope.differ.made import qkv
-from attnscope.differ.shrinking import Shrunk, shrink
-from attnscope.differ.subject import Subject
+from attnscope.differ.shrinking.smallest import Shrunk, shrink
+from attnscope.differ.sides.subject import Subject
 from attnscope.targets import Both
 
 

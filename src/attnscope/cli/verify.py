@@ -16,7 +16,7 @@ from attnscope.errors import AttnscopeError, TargetError
 
 if TYPE_CHECKING:
     from attnscope.differ import Verification
-    from attnscope.differ.shrinking import Shrunk
+    from attnscope.differ.shrinking.smallest import Shrunk
     from attnscope.targets import Both
 
 _EQUAL, _DIFFERENT = 0, 1
@@ -209,7 +209,7 @@ def _verified(sides: Both, asked: Asked) -> Verification:
 
 def _need_inputs(sides: Both) -> None:
     """Refuse a function of other arguments than q, k and v, for which no inputs can be made."""
-    from attnscope.differ.subject import takes_qkv
+    from attnscope.differ.sides.subject import takes_qkv
 
     if sides.inputs is not None:
         return

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscope.differ.aligning import Alignment, Pair, align
-from attnscope.differ.backward import Backward
-from attnscope.differ.backward_cause import explain_gradient
+from attnscope.differ.causes.axes import explain_output
+from attnscope.differ.causes.cuts import explain_gradient
+from attnscope.differ.causes.values import explain_weights
 from attnscope.differ.conditions import Condition, compare_conditions
-from attnscope.differ.derived import Derived, derive
-from attnscope.differ.forward import Difference, Step, Walk, model_steps
-from attnscope.differ.judging import Tolerance
-from attnscope.differ.located import Seen
-from attnscope.differ.output_cause import explain_output
-from attnscope.differ.outputs import OutputPair, compared_outputs
-from attnscope.differ.relevance import Relevance
 from attnscope.differ.result import FirstDifference, StageResult, Verification, first_of
-from attnscope.differ.rounding import coarser
-from attnscope.differ.side import Side, observe
-from attnscope.differ.stages import PROJECTED
-from attnscope.differ.subject import Inputs, Subject, bind
-from attnscope.differ.weight_cause import explain_weights
+from attnscope.differ.sides.aligning import Alignment, Pair, align
+from attnscope.differ.sides.derived import Derived, derive
+from attnscope.differ.sides.located import Seen
+from attnscope.differ.sides.outputs import OutputPair, compared_outputs
+from attnscope.differ.sides.side import Side, observe
+from attnscope.differ.sides.subject import Inputs, Subject, bind
+from attnscope.differ.walk.backward import Backward
+from attnscope.differ.walk.forward import Difference, Step, Walk, model_steps
+from attnscope.differ.walk.judging import Tolerance
+from attnscope.differ.walk.relevance import Relevance
+from attnscope.differ.walk.rounding import coarser
+from attnscope.differ.walk.stages import PROJECTED
 from attnscope.differ.weights import WeightMap
 from attnscope.errors import AttnscopeError, InputError
 from attnscope.explain import explain

@@ -225,7 +225,8 @@ def _compare_weights(weights: WeightMap) -> Condition:
     copied = [pair.candidate for pair in weights.copied]
     alone = [left.name for left in weights.unpaired]
     left = [name for name in differing if name not in copied]
-    told = [f"{len(copied)} of them copied for the comparison"] if copied else []
+    are = "are" if differing else "of them"
+    told = [f"{len(copied)} {are} copied for the comparison"] if copied else []
     told += [f"{_some(left)} differ"] if left else []
     told += [f"no counterpart of {_some(alone)}"] if alone else []
     note = "; ".join(told)

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from attnscope.differ.aligning import Alignment, Pair
-from attnscope.differ.derived import derive
-from attnscope.differ.forward import Step, Walk
-from attnscope.differ.judging import Tolerance
-from attnscope.differ.located import Located, Seen
-from attnscope.differ.outputs import outputs_of
-from attnscope.differ.relevance import Relevance
 from attnscope.differ.result import FirstDifference, Verification
-from attnscope.differ.side import Side, observe
-from attnscope.differ.stages import PROJECTED
-from attnscope.differ.subject import Subject
+from attnscope.differ.sides.aligning import Alignment, Pair
+from attnscope.differ.sides.derived import derive
+from attnscope.differ.sides.located import Located, Seen
+from attnscope.differ.sides.outputs import outputs_of
+from attnscope.differ.sides.side import Side, observe
+from attnscope.differ.sides.subject import Subject
+from attnscope.differ.walk.forward import Step, Walk
+from attnscope.differ.walk.judging import Tolerance
+from attnscope.differ.walk.relevance import Relevance
+from attnscope.differ.walk.stages import PROJECTED
 from attnscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ def compare_driven(comparison: Comparison) -> Verification:
         wrong = next((step for step in inner if step.stage == "context"), inner[-1])
         if first is None and not wrong.equal:
             first = comparison.first(walk, Alignment((pair,)), [wrong])
-    notes = [
+    note = (
         f"{function.name} was given q, k and v of each call of {model.name}: what lies around the "
         "attention, and gradients, are not compared"
-    ]
-    return comparison.result(steps, first, Alignment(tuple(pairs)), tolerance, notes)
+    )
+    return comparison.result(steps, first, Alignment(tuple(pairs)), tolerance, [note])
 
 
 def _q_values(side: Side) -> list[int]:

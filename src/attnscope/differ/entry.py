@@ -12,14 +12,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnscope.differ.caches import emptied
+from attnscope.differ.cases.made import qkv
+from attnscope.differ.cases.matrix import trials
 from attnscope.differ.comparison import Comparison, Options
-from attnscope.differ.made import qkv
-from attnscope.differ.matrix import trials
-from attnscope.differ.result import Verification
-from attnscope.differ.outputs import compared_outputs
 from attnscope.differ.pairing.idle import idle_parameters
-from attnscope.differ.subject import Inputs, Subject, bind, takes_qkv
+from attnscope.differ.result import Verification
+from attnscope.differ.sides.caches import emptied
+from attnscope.differ.sides.outputs import compared_outputs
+from attnscope.differ.sides.subject import Inputs, Subject, bind, takes_qkv
 from attnscope.differ.weights import WeightMap, pair
 from attnscope.errors import InputError
 
@@ -28,7 +28,7 @@ __all__ = ["verify"]
 Implementation = nn.Module | Callable[..., Any] | ModuleType
 
 
-def verify(
+def verify(  # noqa: PLR0913  each says what to compare, none changes how
     candidate: Implementation,
     reference: Implementation,
     *,
@@ -62,7 +62,7 @@ def verify(
         gradients: compare gradients of float inputs and paired parameters, too.
         matrix: compare in more cases, where the inputs can be varied: other lengths and batches,
             padding, types.
-        made: `inputs` were made for the purpose, and not chosen by anybody: the matrix may go beyond
+        made: `inputs` were made for the purpose, and chosen by nobody: the matrix may go beyond
             what they say about lengths.
         seed: of the random state that both start from, and of everything that is made.
         factor: widens every limit; 1.0 is what arithmetic gives.

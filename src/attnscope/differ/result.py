@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnscope.calls.source import Source
-from attnscope.differ.aligning import Alignment
 from attnscope.differ.conditions import Condition
-from attnscope.differ.forward import Step
-from attnscope.differ.judging import Gap, Tolerance, finite
+from attnscope.differ.sides.aligning import Alignment
+from attnscope.differ.walk.forward import Step
+from attnscope.differ.walk.judging import Gap, Tolerance, finite
 from attnscope.differ.weights import WeightMap
 from attnscope.explain import Explanation
 

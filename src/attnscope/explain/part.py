@@ -33,7 +33,7 @@ class Part:
     @property
     def operations(self) -> tuple[Operation, ...]:
         """The operations that make the stage, in order."""
-        return self.program.needed([self.wanted], self.given)
+        return self.program.needed((self.wanted,), self.given)
 
     def run(
         self,

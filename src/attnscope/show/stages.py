@@ -12,9 +12,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscope.differ.judging import Gap
 from attnscope.differ.result import FirstDifference, StageResult, Verification
-from attnscope.differ.stages import FORWARD, GRADIENTS, INSIDE
+from attnscope.differ.walk.judging import Gap
+from attnscope.differ.walk.stages import FORWARD, GRADIENTS, INSIDE
 from attnscope.show import words
 
 EQUAL, FAULT, FOLLOWS, CANCELS, DIFFERS = "=", "✗", "↓", "≈", "≠"

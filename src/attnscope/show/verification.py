@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscope.differ.result import Case, FirstDifference, Verification
-from attnscope.differ.shrinking import Shrunk
+from attnscope.differ.shrinking.smallest import Shrunk
 from attnscope.show import words
 from attnscope.show.pairs import weight_parts
 from attnscope.show.stages import every_stage, stage_parts

@@ -37,8 +37,8 @@ def multiplied_by_zeros(extra: Iterable[Weight]) -> Mapping[str, str]:
 
 def _multiply(left: Weight, right: Weight) -> bool:
     """Whether the two are factors of a product of lower rank than either of its sides."""
-    shared = set(left.shape) & set(right.shape)
-    return any(rank == min(*left.shape, *right.shape) for rank in shared)
+    rank = min(*left.shape, *right.shape)
+    return left.shape[1] == right.shape[0] == rank or left.shape[0] == right.shape[1] == rank
 
 
 def _apart_in_one(left: str, right: str) -> bool:

@@ -1,76 +1,14 @@
-"""The kinds of change that are tried, in this order; one file a kind."""
+"""The kinds of change that are tried: inside an attention, around it, two at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
 from attnscope.explain.change import Change
-from attnscope.explain.kinds import (
-    biases,
-    emptyrows,
-    fills,
-    halves,
-    kvheads,
-    masks,
-    normalisers,
-    scale,
-    sinks,
-    softcap,
-    weights,
-)
-from attnscope.explain.kinds.around import KINDS_AROUND
-from attnscope.explain.kinds.behind import behind
-from attnscope.explain.kinds.inside import Edits, kind
-from attnscope.explain.kinds.meeting import other_kv_heads, permuted_heads, transposed_weights
-from attnscope.explain.kinds.mirror import from_both_sides
-from attnscope.explain.kinds.together import together
+from attnscope.explain.kinds.around.table import KINDS_AROUND
+from attnscope.explain.kinds.inside.table import KINDS_INSIDE, TWO_FAULTS
 from attnscope.explain.scene import Scene
 
 __all__ = ["KINDS"]
 
-_EDITS: tuple[tuple[Edits, str], ...] = (
-    (scale.edits, "scores"),
-    (softcap.edits, "scores"),
-    (emptyrows.empty_rows, "scores"),
-    (fills.after_softmax, "scores"),
-    (masks.another_window, "scores"),
-    (masks.edits, "scores"),
-    (fills.as_bias, "scores"),
-    (fills.fills, "scores"),
-    (biases.edits, "scores"),
-    (sinks.edits, "weights"),
-    (normalisers.axes, "weights"),
-    (normalisers.functions, "weights"),
-    (kvheads.edits, "raw_scores"),
-    (weights.factor, "weights"),
-    (weights.transposed, "weights"),
-    (weights.dropped, "weights"),
-    (halves.halves, "weights"),
-    (masks.another, "scores"),
-    (biases.another, "scores"),
-)
-"""What happens inside the attention: the edits, and the stage at which they begin to show."""
-
-_NEAREST = (fills.fills, emptyrows.empty_rows)
-"""Of these, two that make the stage agree differ in a number alone."""
-
-_ONE = (*_NEAREST, biases.edits, sinks.edits, kvheads.edits, normalisers.axes)
-"""Of these, a second one that makes the stage agree would say nothing new."""
-
-_INSIDE = tuple(
-    from_both_sides(kind(edits, acts_at, one=edits in _ONE, nearest=edits in _NEAREST))
-    for edits, acts_at in _EDITS
-)
-
-_AROUND = KINDS_AROUND
-"""What happens around it: projections, positions, layout, norms, residuals."""
-
-KINDS: tuple[Callable[[Scene], Iterator[Change]], ...] = (
-    *_INSIDE,
-    behind,
-    other_kv_heads,
-    permuted_heads,
-    transposed_weights,
-    *_AROUND,
-    from_both_sides(together(_EDITS)),
-)
+KINDS: tuple[Callable[[Scene], Iterator[Change]], ...] = (*KINDS_INSIDE, *KINDS_AROUND, TWO_FAULTS)

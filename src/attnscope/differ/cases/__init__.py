@@ -1,0 +1,1 @@
+"""Further inputs on which the same comparison is made."""

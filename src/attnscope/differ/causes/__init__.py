@@ -1,0 +1,1 @@
+"""Causes of a difference that lie outside of one attention's arithmetic."""

@@ -1,0 +1,1 @@
+"""The two sides of a comparison: what they are, how they ran, which calls are the same."""

@@ -1,0 +1,126 @@
+"""What a model keeps of the tokens before: how a forward takes it, and how it is emptied."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnscope.differ.sides.subject import Subject
+from attnscope.errors import InputError
+
+__all__ = ["SELF", "Cache", "cache_in", "cache_of", "copied", "emptied", "empty_cache", "fresh"]
+
+_HUGGING_FACE = ("past_key_values", "cache")
+"""What Hugging Face calls the past beside `use_cache`; `cache` in the newer versions."""
+
+_DEEPEST = 4
+"""Containers in containers in which a module's own cache is looked for."""
+
+SELF = "self"
+_RESETS = ("reset", "reset_cache", "clear_cache")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """How a forward takes and gives its cache.
+
+    argument: its name, and that of the output's attribute; "self": the module keeps it. flags:
+    further arguments that make it give one.
+    """
+
+    argument: str
+    flags: Mapping[str, Any]
+
+
+def emptied(subject: Subject, expect: Mapping[str, Any]) -> Subject:
+    """Return a subject that nothing was run with: a copy where it keeps its cache itself.
+
+    To be asked for before the first run.
+    """
+    return fresh(subject) if expect.get("cache") == SELF else subject
+
+
+def fresh(subject: Subject) -> Subject:
+    """Return a copy of a subject whose own caches are empty, as far as it can empty them."""
+    if subject.model is None:
+        return subject
+    model = copied(subject.model)
+    for module in model.modules():
+        reset = next((found for n in _RESETS if callable(found := getattr(module, n, None))), None)
+        if reset is not None:
+            reset()
+    return Subject(subject.name, model, subject.inputs)
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """Return a deep copy of a module, of tensors that it keeps from a run without their graph."""
+    memo: dict[int, Any] = {}
+    for module in model.modules():
+        _detach(vars(module), memo, 0)
+    return copy.deepcopy(model, memo)
+
+
+def _detach(value: Any, memo: dict[int, Any], depth: int) -> None:
+    """Put copies of the tensors with a graph that a value holds into a memo of `copy.deepcopy`."""
+    if isinstance(value, Tensor):
+        if not value.is_leaf:
+            memo[id(value)] = value.detach().clone()
+        return
+    if depth > _DEEPEST or isinstance(value, nn.Module | type) or callable(value):
+        return
+    held: Iterable[Any] = vars(value).values() if hasattr(value, "__dict__") else ()
+    if isinstance(value, Mapping):
+        held = value.values()
+    elif isinstance(value, list | tuple):
+        held = value
+    for each in held:
+        _detach(each, memo, depth + 1)
+
+
+def cache_of(side: Subject, expect: Mapping[str, Any]) -> Cache | None:
+    """Return how the forward of a side takes a cache, as declared or as Hugging Face's; or None."""
+    if side.model is None:
+        return None
+    parameters = side.parameters_of_run()
+    taken = {parameter.name for parameter in parameters}
+    passed_on = any(p.kind is p.VAR_KEYWORD for p in parameters) and hasattr(side.model, "config")
+    flags = {"use_cache": True} if "use_cache" in taken or passed_on else {}
+    said = expect.get("cache")
+    if said == SELF or said in taken:
+        return Cache(str(said), flags)
+    named = next((name for name in _HUGGING_FACE if name in taken), None)
+    return Cache(named, flags) if named is not None and flags else None
+
+
+def empty_cache(side: Subject) -> Any:
+    """Return the cache to begin with: what the module makes, else None."""
+    make: Callable[[], Any] | None = getattr(side.model, "new_cache", None)
+    return make() if make is not None else None
+
+
+def cache_in(output: Any, cache: Cache, before: Any) -> Any:
+    """Return the cache that a forward gave, or the one it was given, which may have grown.
+
+    Raises:
+        InputError: there is none.
+    """
+    if cache.argument == SELF:
+        return None
+    found = getattr(output, cache.argument, None)
+    if found is None and isinstance(output, Mapping):
+        found = output.get(cache.argument)
+    if found is None and type(output) in {tuple, list} and len(output) > 1:
+        found = output[-1]
+    if found is None:
+        found = before
+    if found is None:
+        raise InputError(
+            "decoding with a cache",
+            f"the output has no {cache.argument}",
+            "return it as that attribute, or as the last item of a tuple",
+        )
+    return found

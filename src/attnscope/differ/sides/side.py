@@ -1,0 +1,244 @@
+"""One implementation, run once under watch: its calls, its tape, its outputs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls.call import Call
+from attnscope.calls.exact import widened
+from attnscope.calls.held import version
+from attnscope.calls.source import Source
+from attnscope.calls.tolerance import largest_relative
+from attnscope.calls.trace import Trace
+from attnscope.capture import record
+from attnscope.capture.tape import Tape
+from attnscope.differ.sides.located import Located, locate
+from attnscope.differ.sides.outputs import outputs_of
+from attnscope.differ.sides.subject import Subject
+from attnscope.errors import AttnscopeError, InputError
+
+__all__ = ["Side", "observe"]
+
+_FAITHFUL = 64.0
+"""Roundings times root of the operations that the run in float64 may be from the real one."""
+
+
+@dataclass(eq=False)
+class Side:
+    """A subject, and all that was seen of its run."""
+
+    subject: Subject
+    tape: Tape
+    trace: Trace
+    output: Any
+    leaves: dict[str, Tensor] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+
+    @cached_property
+    def outputs(self) -> dict[str, Tensor]:
+        """The float tensors of the output, the main one first."""
+        return outputs_of(self.output)
+
+    @cached_property
+    def parameters(self) -> dict[int, str]:
+        """Values of the tape that are parameters or buffers, with their dotted names."""
+        model = self.subject.model
+        if model is None:
+            return {}
+        named = {id(tensor): name for name, tensor in _named_tensors(model)}
+        values = self.tape.tensors
+        return {
+            number: named[id(values[number])]
+            for number in self.tape.inputs
+            if id(values[number]) in named
+        }
+
+    @cached_property
+    def weights(self) -> frozenset[int]:
+        """Values that are parameters, or made of parameters alone."""
+        found = {
+            number
+            for number in self.tape.inputs
+            if isinstance(self.tape.tensors[number], nn.Parameter)
+        }
+        for operation in self.tape.operations:
+            if set(operation.needs) <= found:
+                found.update(operation.defines)
+        return frozenset(found)
+
+    @cached_property
+    def located(self) -> list[Located]:
+        """The calls with the values that are their stages, those of a backward left out."""
+        calls = [call for call in self.trace if not call.recomputed and _is_readable(call)]
+        return [locate(call, self.tape, self.weights) for call in calls]
+
+    @cached_property
+    def unread(self) -> tuple[str, ...]:
+        """Modules whose attention was seen, with axes that have no names."""
+        calls = [call for call in self.trace if not _is_readable(call)]
+        return tuple(dict.fromkeys(call.module for call in calls))
+
+    def wide(
+        self, values: list[int], given: Mapping[int, Tensor] | None = None
+    ) -> dict[int, Tensor]:
+        """Return values of the run in float64."""
+        return self.tape.run(values, given, wide=True)
+
+    def source_of(self, value: int | None) -> Source | None:
+        """Return the line outside of libraries that made a value, where that is known."""
+        operation = self.tape.maker.get(value) if value is not None else None
+        return operation.source if operation is not None else None
+
+    @cached_property
+    def own_values(self) -> dict[int, Tensor]:
+        """All stages of all calls as the run made them, in float64 where it can be run so."""
+        values = {
+            value
+            for each in self.located
+            for value in (
+                *(value for spots in each.spots.values() for value, _ in spots),
+                *each.received.values(),
+                each.output,
+            )
+            if value is not None
+        }
+        if self.is_faithful:
+            return self.wide(sorted(values))
+        return {value: widened(self.tape.tensors[value].detach()) for value in values}
+
+    def own_value(self, value: int) -> Tensor:
+        """Return one value of the run, as `own_values`."""
+        if value in self.own_values:
+            return self.own_values[value]
+        return self.wide([value])[value]
+
+    def wide_output(self, tensor: Tensor, given: Mapping[int, Tensor] | None = None) -> Tensor:
+        """Return an output of the model in float64, or as it was where that can't be had."""
+        value = self.tape.value_of(tensor)
+        if value is None or (not self.is_faithful and not given):
+            return tensor.detach().double()
+        return self.wide([value], given)[value]
+
+    @cached_property
+    def roundoff(self) -> float:
+        """Machine epsilon of the coarsest type in the run."""
+        return max(
+            (torch.finfo(t.dtype).eps for t in self.tape.tensors.values() if t.is_floating_point()),
+            default=0.0,
+        )
+
+    @cached_property
+    def is_faithful(self) -> bool:
+        """Whether the run in float64 gives what the model gave, but for rounding."""
+        values = [(self.tape.value_of(t), t) for t in self.outputs.values()]
+        if not values or any(value is None for value, _ in values):
+            return False
+        try:
+            wide = self.wide([value for value, _ in values if value is not None])
+        except (RuntimeError, TypeError, AttnscopeError):
+            return False
+        # The coarsest type of the run sets what rounding can do; a wrong replay is off by far more.
+        bound = min(0.5, _FAITHFUL * self.roundoff * max(len(self.tape.operations), 1) ** 0.5)
+        return all(
+            largest_relative(wide[value], tensor) <= bound
+            or _same_where_finite(wide[value], tensor, bound)
+            for value, tensor in values
+            if value is not None
+        )
+
+
+def _is_readable(call: Call) -> bool:
+    """Return whether q, k, v and the context of a call can be had in the canonical layout."""
+    try:
+        for name in ("q", "k", "v", "context"):
+            call.evidence.value(name)
+    except (AttnscopeError, RuntimeError):
+        return False
+    return True
+
+
+def _same_where_finite(wide: Tensor, tensor: Tensor, bound: float) -> bool:
+    """Compare only where the model's own type could hold the result."""
+    there = tensor.isfinite() & wide.isfinite()
+    if not bool(there.any()):
+        return bool((tensor.isfinite() == wide.isfinite()).all())
+    return largest_relative(wide[there], tensor[there]) <= bound
+
+
+def _named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from model.named_buffers()
+    yield from model.named_parameters()
+
+
+def observe(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Side:
+    """Run a subject once under watch; the random state is `seed`, and put back afterwards.
+
+    Raises:
+        InputError: the subject raised.
+    """
+    tape, devices = Tape(), list(range(torch.cuda.device_count()))
+    args, kwargs, leaves = _with_leaves(args, kwargs)
+    with torch.random.fork_rng(devices=devices), _stepwise(), _same_buffers(subject.model):
+        torch.manual_seed(seed)
+        try:
+            with torch.enable_grad(), tape.writing(), record(subject.run, keep="all") as trace:
+                output = subject.call(args, kwargs)
+        except AttnscopeError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"running {subject.name}",
+                f"it raised {type(error).__name__}: {error}",
+                "give inputs that it takes, or mend what raises first",
+            ) from error
+    return Side(subject, tape, trace, output, leaves)
+
+
+def _with_leaves(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Tensor]]:
+    """Give each float tensor a copy of its own that gradients reach; one tensor stays one."""
+    made: dict[int, Tensor] = {}
+    leaves: dict[str, Tensor] = {}
+
+    def leaf(name: str, value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            return value
+        if id(value) not in made:
+            leaves[name] = made[id(value)] = value.detach().clone().requires_grad_()
+        return made[id(value)]
+
+    given = tuple(leaf(str(at), value) for at, value in enumerate(args))
+    return given, {name: leaf(name, value) for name, value in kwargs.items()}, leaves
+
+
+@contextlib.contextmanager
+def _same_buffers(model: nn.Module | None) -> Iterator[None]:
+    """Put back what a run writes into buffers: running statistics, caches."""
+    buffers = list(model.buffers()) if model is not None else []
+    kept = [(buffer, version(buffer), buffer.detach().clone()) for buffer in buffers]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, known, before in kept:
+                if version(buffer) != known:
+                    buffer.copy_(before)
+
+
+@contextlib.contextmanager
+def _stepwise() -> Iterator[None]:
+    """Keep torch's layers off their fused inference paths, which hide every stage."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)

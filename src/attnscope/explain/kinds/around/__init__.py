@@ -1,0 +1,1 @@
+"""Kinds of change around an attention: projections, positions, layout, norms, residuals."""

@@ -1,0 +1,1 @@
+"""Reads recorded parts: their graph, tensors on the way, rotary embeddings, columns."""
