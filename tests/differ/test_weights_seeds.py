@@ -215,7 +215,7 @@ def ends_otherwise(change: Callable[[nn.Module], object], count: int) -> WeightM
     return pair(candidate, reference)
 
 
-def test_what_is_equal_only_up_to_a_place_was_not_loaded() -> None:
+def test_what_is_equal_only_in_part_was_not_loaded() -> None:
     def drawn(module: nn.Module) -> object:
         return nn.init.normal_(module.get_parameter("weight"))
 

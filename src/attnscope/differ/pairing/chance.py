@@ -62,15 +62,13 @@ def in_one_order(
     return bool(places) and bool((np.diff(np.concatenate(places)) > 0).all())
 
 
-def begins_alike(equal: Sequence[bool], others: Sequence[tuple[Tensor, Tensor]]) -> bool:
-    """Whether two models are equal up to some tensor and unlike from there, as under one seed.
+def unlike(others: Sequence[tuple[Tensor, Tensor]]) -> bool:
+    """Whether tensors have nothing in common with what they would be, as drawn anew.
 
     Args:
-        equal: of each tensor in order of registration, whether its values are the reference's.
-        others: those that are not, with what they would be.
+        others: tensors that differ, with the reference's values laid out alike.
     """
-    count = sum(equal)
-    return 0 < count < len(equal) and all(equal[:count]) and not any(_alike(*two) for two in others)
+    return bool(others) and not any(_alike(*two) for two in others)
 
 
 def drawn_alike(tensor: Tensor, other: Tensor, references: Iterable[tuple[int, ...]]) -> bool:

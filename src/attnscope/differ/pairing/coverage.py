@@ -31,8 +31,10 @@ class Uncovered:
         """Whether the rows change nothing: biases of zero."""
         if self.everything:
             return self.weight.neutral
+        if len(self.weight.shape) != 1:
+            return False  # its rows may be those of another view
         left = self.weight.tensor.detach()[torch.from_numpy(self.rows)]
-        return len(self.weight.shape) == 1 and not bool(left.bool().any())
+        return not bool(left.bool().any())
 
     def __str__(self) -> str:
         """Return the name, the rows and the shape."""

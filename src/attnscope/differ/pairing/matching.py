@@ -12,7 +12,7 @@ import torch
 
 from attnscope.differ.pairing.arrangement import Arrangement, Block, flat, whole
 from attnscope.differ.pairing.asked import Asked
-from attnscope.differ.pairing.chance import begins_alike, begins_as_another, drawn_alike
+from attnscope.differ.pairing.chance import begins_as_another, drawn_alike, unlike
 from attnscope.differ.pairing.coverage import Uncovered, copied_rows, twin, uncovered
 from attnscope.differ.pairing.fitting import canonical_views
 from attnscope.differ.pairing.names import Method
@@ -23,7 +23,7 @@ from attnscope.differ.pairing.wording import in_words
 
 Proof: TypeAlias = Literal["equal", "copied", "differs"]
 _LOADED = 0.5  # of the tensors that can prove anything hold the reference's values: it was loaded
-_MOSTLY = 0.9  # of them, where the others come last and are unlike the reference's
+_MOSTLY = 0.9  # of them, where the others are unlike the reference's
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ class Matching:
         ):
             return False
         mostly = sum(equal) >= _MOSTLY * len(telling)
-        return mostly or not begins_alike(equal, [(mine, value) for mine, value, _ in others])
+        return mostly or not unlike([(mine, value) for mine, value, _ in others])
 
     def _equal(self, weight: Weight, found: Arrangement) -> bool:
         value = found.of(self.tensors)
