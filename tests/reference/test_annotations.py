@@ -9,10 +9,7 @@ import subprocess
 import sys
 
 ROOM = "attnscope.reference"
-MODULES = """
-    block_patterns feature_attention given linear linformer
-    pattern_attention patterns positions random_features
-""".split()
+MODULES = "approximations given patterns positions".split()
 
 EXAMPLES = """
 import doctest, importlib, pkgutil, sys

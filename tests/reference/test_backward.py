@@ -145,5 +145,5 @@ def test_the_row_sum_is_that_of_gradient_and_context() -> None:
 
 def test_a_gradient_of_another_shape_is_an_error() -> None:
     case = make(SIZES, 4, frozenset(), seed=0)
-    with pytest.raises(InputError, match=r"shape \(2, 3\) for a context of shape \(2, 4, 3, 3\)"):
+    with pytest.raises(InputError, match=r"shape \(2, 3\) for a result of shape \(2, 4, 3, 3\)"):
         backward(case, np.ones((2, 3)))

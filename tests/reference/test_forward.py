@@ -203,7 +203,7 @@ def test_a_normaliser_of_ones_own_is_taken() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"causal": True}, 'say "top-left"'),
-    ({"causal": "lower"}, "the corner 'lower'"),
+    ({"causal": "lower"}, "the corner is 'lower'"),
     ({"mask": np.zeros((4, 5))}, "a float mask of 0 and 1"),
     ({"mask": np.where(np.eye(4, 5) > 0, 0, -np.inf)}, "read it with from_additive"),
     ({"mask": np.ones((4, 5), dtype=int)}, "read it with from_tokenizer"),

@@ -1,18 +1,20 @@
 """The latest forward of a module, from which its call can be made when somebody asks.
 
-A forward leaves references to its arguments: detached, nothing copied. Asking for the call runs the
-module again on them, recorded. Nothing of it is part of the module's state: it is in no state dict,
-no pickle and no copy. It is left out while PyTorch traces or compiles the module, maps it with
-`torch.func`, or hands it tensors of another class.
+A forward leaves references to its arguments, detached, and a few entries of its output. Asking for
+the call runs the module again on them, recorded; that output has to be the same. Nothing of it is
+part of the module's state: it is in no state dict, no pickle and no copy. It is left out while
+PyTorch traces or compiles the module, maps it with `torch.func`, or hands it tensors of another
+class.
 """
 
 from __future__ import annotations
 
 import copy
 import sys
+import threading
 from collections import OrderedDict
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -24,10 +26,13 @@ from torch import Tensor, nn
 
 from attnscope.calls import Call, Source
 from attnscope.calls.program import RandomState, drawing_from, random_state
+from attnscope.calls.tolerance import replay
 from attnscope.capture import trace
 from attnscope.capture.modes import unobserved
 from attnscope.errors import ReplayError
 from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.restoring import PartsBefore
+from attnscope.nn.witness import Witness, parameter_versions, versions
 
 __all__ = ["LastCall", "keeps_its_own_forward", "remembered"]
 
@@ -35,6 +40,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _DOING = "making the call of the latest forward"
+_HOW = "by an optimizer, or in place"
+_TODO = "ask for last_call before that, or record: with attnscope.record(module)"
 _INPUTS = ("query", "key", "value")
 _TYPES = (Tensor, nn.Parameter)
 _PACKAGES = tuple(str(Path(file).parent) for file in (__file__, torch.__file__))
@@ -52,7 +59,7 @@ _HOOKS = (
 class LastCall(nn.Module):
     """What a module with a `remembered` forward has beside it: `last_call`."""
 
-    _last: Last | None = None
+    _kept: Kept | None = None
 
     def draws(self) -> bool:
         """Return whether a forward draws random numbers, as dropout does in training."""
@@ -62,20 +69,32 @@ class LastCall(nn.Module):
     def last_call(self) -> Call:
         """The call of the latest forward, made when it is asked for.
 
-        The forward has left references to its arguments, which stay alive until the next one. It is
-        run again on them in the same mode, precision and random state, recorded; a backward is
-        seen by `attnscope.record` alone. A forward under `torch.compile` leaves nothing.
+        A thread is told of its own latest forward, where it made one. The forward has left
+        references to its arguments, which stay alive until the next one. It is run again on them in
+        the same mode, precision and random state, recorded; a backward is seen by
+        `attnscope.record` alone. A forward under `torch.compile` leaves nothing.
+
+        The run has to give the output that the forward gave. It calls the parts of the module once
+        more, and with them the forward hooks that were registered on them (those on the module
+        itself are not called); their buffers and attributes are as before afterwards. Buffers that
+        a forward in training writes to, as batch norm does, are copied by it for that.
 
         Raises:
-            ReplayError: there was no forward, or arguments or parameters were changed since.
+            ReplayError: there was no forward, or something it depends on was changed since:
+                arguments, parameters, settings or parts.
         """
-        if self._last is None:
+        last = self._last
+        if last is None:
             raise ReplayError(
                 _DOING,
                 "no forward of this module, or one that was compiled, traced, mapped or failed",
                 "call the module first, or record it: with attnscope.record(module)",
             )
-        return self._last.call(self)
+        return last.call(self)
+
+    @property
+    def _last(self) -> Last | None:
+        return None if self._kept is None else self._kept.last(self)
 
     def __dir__(self) -> list[str]:
         """Return all names but `last_call`: what reads all of them, as `torch.jit`, asks not."""
@@ -84,25 +103,57 @@ class LastCall(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what copies and pickles carry: all but the latest forward."""
-        return {name: value for name, value in self.__dict__.items() if name != "_last"}
+        return {name: value for name, value in self.__dict__.items() if name != "_kept"}
+
+
+class Kept:
+    """The latest forward of a module, and the latest of each thread that made one."""
+
+    def __init__(self, module: LastCall) -> None:
+        self._module = id(module)  # a replica has the same attributes, and is another module
+        self._newest: tuple[int, Last | None] = (0, None)
+        self._own = threading.local()
+
+    def belongs_to(self, module: LastCall) -> bool:
+        """Return whether it is the module's own."""
+        return self._module == id(module)
+
+    def keep(self, last: Last | None) -> None:
+        """Keep the latest forward of this thread; None: it left nothing."""
+        thread = threading.get_ident()
+        self._own.last = last
+        if last is not None or self._newest[0] == thread:
+            self._newest = (thread, last)
+
+    def last(self, module: LastCall) -> Last | None:
+        """Return the latest forward of this thread, or of another where it made none."""
+        if not self.belongs_to(module):
+            return None
+        last: Last | None = getattr(self._own, "last", self._newest[1])
+        return last
 
 
 M = TypeVar("M", bound=LastCall)
 
 
 def remembered(forward: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:
-    """Let a forward leave what it was called with in the attribute `_last`."""
+    """Let a forward leave what it was called with, and a few entries of what it returned."""
 
     @wraps(forward)
     def run(module: M, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if torch.compiler.is_compiling():
-            module._last = None  # noqa: SLF001  what it left is past
+            module._kept = None  # noqa: SLF001  what it left is past
             return forward(module, *args, **kwargs)
-        module.__dict__["_last"] = None
-        last = Last.before(module, args, kwargs)
-        result = forward(module, *args, **kwargs)
-        if last is not None:
-            module.__dict__["_last"] = last.after(kwargs)
+        kept = module._kept  # noqa: SLF001
+        if kept is None or not kept.belongs_to(module):
+            kept = module.__dict__["_kept"] = Kept(module)
+        last = None
+        try:
+            begun = Last.before(module, args, kwargs)
+            result = forward(module, *args, **kwargs)
+            last = None if begun is None else begun.after(module, kwargs, result)
+        finally:
+            kept.keep(last)
         return result
 
     return run
@@ -120,12 +171,12 @@ def keeps_its_own_forward(module: nn.Module, args: tuple[Any, ...]) -> None:
 class Last:
     """What a forward was called with, and in which state of the world.
 
-    versions: of the arguments and parameters, to notice what was written to since.
+    arguments, parameters: their versions before it; witness: by which changes are noticed.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    training: bool
+    parts: PartsBefore
     grad: bool
     device: torch.device
     autocast: torch.dtype | None
@@ -134,6 +185,7 @@ class Last:
     parameters: tuple[tuple[int, int], ...]
     place: tuple[CodeType, int] | None
     length: int = 0
+    witness: Witness | None = None
     made: Call | None = field(default=None)
 
     @classmethod
@@ -142,7 +194,7 @@ class Last:
         inputs = [*args[:3], *(kwargs[name] for name in _INPUTS if name in kwargs)]
         tensors = [x for x in (*inputs, *args, *kwargs.values()) if isinstance(x, Tensor)]
         tensors.extend(module.parameters())
-        if not inputs or any(_is_strange(x) for x in tensors) or _is_traced():
+        if not tensors or any(_is_strange(x) for x in tensors) or _is_traced():
             return None
         device = tensors[0].device
         autocast = torch.is_autocast_enabled(device.type)
@@ -151,53 +203,46 @@ class Last:
         with torch._C.DisableTorchFunction():  # noqa: SLF001  no recording takes note of it
             detached = tuple(_detached(x, same) for x in args)
             by_name = {name: _detached(x, same) for name, x in kwargs.items()}
+            parts = PartsBefore.of(module)
         return cls(
             args=detached,
             kwargs=by_name,
-            training=module.training,
+            parts=parts,
             grad=torch.is_grad_enabled(),
             device=device,
             autocast=torch.get_autocast_dtype(device.type) if autocast else None,
             random=random_state(device) if module.draws() else None,
-            arguments=_versions((*detached, *by_name.values())),
-            parameters=_parameter_versions(module),
+            arguments=versions((*detached, *by_name.values())),
+            parameters=parameter_versions(module),
             place=_place(),
             length=cache.length if isinstance(cache, KeyValueCache) else 0,
         )
 
-    def after(self, kwargs: dict[str, Any]) -> Last:
+    def after(self, module: LastCall, kwargs: dict[str, Any], result: Any) -> Last:
         """Take note of what the forward left behind: the cache is wanted as it was before."""
         cache = kwargs.get("cache")
-        if isinstance(cache, KeyValueCache):
-            self.kwargs["cache"] = cache.before(self.length)
+        with torch._C.DisableTorchFunction():  # noqa: SLF001  as above
+            if isinstance(cache, KeyValueCache):
+                self.kwargs["cache"] = cache.before(self.length)
+            self.parts = self.parts.written(module)
+            self.witness = Witness.of(module, self.arguments, self.parameters, result)
         return self
 
     def call(self, module: Any) -> Call:
         """Return the call of this forward, made by running it again once.
 
         Raises:
-            ReplayError: arguments or parameters were written to since.
+            ReplayError: something it depends on was changed since.
         """
         if self.made is None:
             self._require_unchanged(module)
-            self.made = self._run(module)
+            call = self._run(module)
+            self._require_the_same_output(module, call)
+            self.made = call
         return self.made
 
     def _run(self, module: Any) -> Call:
-        twin = copy.copy(module)  # shares all parameters and parts
-        twin.__dict__.update({name: OrderedDict() for name in _HOOKS})
-        twin.__dict__.update(training=self.training, _compiled_call_impl=None)
-        kwargs = dict(self.kwargs)
-        if isinstance(kwargs.get("cache"), KeyValueCache):
-            kwargs["cache"] = copy.copy(kwargs["cache"])  # it grows in the run
-        with ExitStack() as world:
-            world.enter_context(unobserved())
-            world.enter_context(torch.inference_mode(mode=False))
-            world.enter_context(torch.set_grad_enabled(self.grad))
-            world.enter_context(drawing_from(self.random))
-            world.enter_context(
-                torch.autocast(self.device.type, dtype=self.autocast, enabled=bool(self.autocast))
-            )
+        with self._again(module) as (twin, kwargs):
             seen = trace(twin, *self.args, **kwargs)
         if len(seen) != 1:
             raise ReplayError(
@@ -211,17 +256,45 @@ class Last:
             call.source = Source(code.co_filename, line, code.co_qualname)
         return call
 
+    @contextmanager
+    def _again(self, module: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Have a twin of the module that shares all parameters and parts, in the world of then."""
+        twin = object.__new__(type(module))
+        twin.__dict__.update(module.__dict__)
+        twin.__dict__.update({name: OrderedDict() for name in _HOOKS})
+        twin.__dict__.update(_kept=None, _compiled_call_impl=None)
+        kwargs = dict(self.kwargs)
+        if isinstance(kwargs.get("cache"), KeyValueCache):
+            kwargs["cache"] = copy.copy(kwargs["cache"])  # it grows in the run
+        with ExitStack() as world:
+            world.enter_context(unobserved())
+            world.enter_context(torch.inference_mode(mode=False))
+            world.enter_context(torch.set_grad_enabled(self.grad))
+            world.enter_context(drawing_from(self.random))
+            world.enter_context(
+                torch.autocast(self.device.type, dtype=self.autocast, enabled=bool(self.autocast))
+            )
+            world.enter_context(self.parts.restored(twin))
+            yield twin, kwargs
+
     def _require_unchanged(self, module: LastCall) -> None:
-        changed = None
-        if _versions((*self.args, *self.kwargs.values())) != self.arguments:
-            changed = "an argument of it"
-        elif _parameter_versions(module) != self.parameters:
-            changed = "a parameter of the module"
+        assert self.witness is not None  # noqa: S101  what is kept has ended
+        changed = self.witness.changed(module, (*self.args, *self.kwargs.values()))
         if changed is not None:
+            raise ReplayError(_DOING, f"{changed} was changed since ({_HOW})", _TODO)
+
+    def _require_the_same_output(self, module: LastCall, call: Call) -> None:
+        """Run once more as the forward did, not recorded: PyTorch then takes the same path."""
+        assert self.witness is not None  # noqa: S101  as above
+        with self._again(module) as (twin, kwargs):
+            result = twin(*self.args, **kwargs)
+        bound = replay(result[0].dtype, call.keys, call.head_dim)
+        if not self.witness.agrees(result, bound):
             raise ReplayError(
                 _DOING,
-                f"{changed} was changed since (by an optimizer, or in place)",
-                "ask for last_call before that, or record: with attnscope.record(module)",
+                "another output than that of the forward: something it depends on was changed"
+                " since, where no version counter tells of it",
+                _TODO,
             )
 
 
@@ -244,21 +317,6 @@ def _detached(value: Any, same: dict[int, Tensor]) -> Any:
     if id(value) not in same:
         same[id(value)] = value.detach().requires_grad_()  # kernels ask for it
     return same[id(value)]
-
-
-def _versions(values: tuple[Any, ...]) -> tuple[int, ...]:
-    return tuple(
-        x._version  # noqa: SLF001  no public way to ask
-        for x in values
-        if isinstance(x, Tensor) and not x.is_inference()
-    )
-
-
-def _parameter_versions(module: LastCall) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (p.data_ptr(), 0 if p.is_inference() else p._version)  # noqa: SLF001  as above
-        for p in module.parameters()
-    )
 
 
 def _place() -> tuple[CodeType, int] | None:

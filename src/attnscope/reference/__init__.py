@@ -7,81 +7,83 @@ attend; every other convention has a converter that is named after it.
 
 from __future__ import annotations
 
-from attnscope.reference.backward import AttentionGradients, attention_backward
-from attnscope.reference.block_patterns import BlockSparse, LocalGlobal
-from attnscope.reference.conventions import (
-    convention_of,
-    from_additive,
-    from_drop,
-    from_keep,
-    from_tokenizer,
-    split_additive,
-    to_additive,
-    to_drop,
-    to_keep,
-    to_tokenizer,
-)
-from attnscope.reference.feature_attention import (
+from attnscope.reference.approximations import (
     FeatureGradients,
     FeatureState,
+    LinearGradients,
+    LinformerGradients,
+    elu_plus_one,
+    elu_plus_one_backward,
     feature_attention,
     feature_attention_backward,
     feature_attention_recurrent,
-)
-from attnscope.reference.forward import Attention, attention
-from attnscope.reference.heads import expand_kv, kv_head_map, merge_heads, split_heads, sum_groups
-from attnscope.reference.latent_streams import LatentForm, LatentWeights
-from attnscope.reference.latents import Latent, latent, latent_absorbed
-from attnscope.reference.latents_backward import LatentGradients, latent_backward
-from attnscope.reference.linear import (
-    LinearGradients,
-    elu_plus_one,
-    elu_plus_one_backward,
     linear_attention,
     linear_attention_backward,
     linear_attention_recurrent,
-)
-from attnscope.reference.linformer import (
-    LinformerGradients,
     linformer_attention,
     linformer_attention_backward,
+    performer_attention,
+    performer_attention_backward,
+    positive_features,
+    positive_features_backward,
+    random_projections,
+)
+from attnscope.reference.backward import AttentionGradients, attention_backward
+from attnscope.reference.forward import Attention, attention
+from attnscope.reference.heads import (
+    expand_kv,
+    kv_head_map,
+    merge_heads,
+    split_heads,
+    sum_groups,
 )
 from attnscope.reference.masks import (
     band,
     causal,
+    convention_of,
     document_ids,
     documents,
+    from_additive,
+    from_drop,
+    from_keep,
+    from_multihead,
+    from_tokenizer,
     padding,
     padding_from_ids,
     prefix,
+    split_additive,
+    to_additive,
+    to_attn_mask,
+    to_drop,
+    to_keep,
+    to_key_padding_mask,
+    to_tokenizer,
     window,
 )
-from attnscope.reference.multihead import (
-    Projected,
-    ProjectedGradients,
-    cross_attention,
-    grouped_query,
-    multi_head,
-    multi_query,
-    projected_backward,
-)
-from attnscope.reference.multihead_masks import from_multihead, to_attn_mask, to_key_padding_mask
 from attnscope.reference.normalisers import (
     NORMALISERS,
     Normaliser,
+    entmax,
+    entmax_backward,
     logsumexp,
     softmax,
     softmax_backward,
     softmax_off_by_one,
+    sparsemax,
+    sparsemax_backward,
 )
-from attnscope.reference.norms import rms_norm, rms_norm_backward
-from attnscope.reference.pattern_attention import (
+from attnscope.reference.patterns import (
+    BlockSparse,
+    Fixed,
+    LocalGlobal,
+    Pattern,
     PatternGradients,
+    SlidingWindow,
+    Strided,
     pairs_of,
     pattern_attention,
     pattern_attention_backward,
 )
-from attnscope.reference.patterns import Fixed, Pattern, SlidingWindow, Strided
 from attnscope.reference.positions import (
     AlibiForm,
     DynamicNTKScaling,
@@ -117,15 +119,25 @@ from attnscope.reference.positions import (
     t5_bias_backward,
     t5_buckets,
 )
-from attnscope.reference.projections import AttentionWeights
-from attnscope.reference.random_features import (
-    performer_attention,
-    performer_attention_backward,
-    positive_features,
-    positive_features_backward,
-    random_projections,
+from attnscope.reference.projected import (
+    AttentionWeights,
+    Latent,
+    LatentForm,
+    LatentGradients,
+    LatentWeights,
+    Projected,
+    ProjectedGradients,
+    cross_attention,
+    grouped_query,
+    latent,
+    latent_absorbed,
+    latent_backward,
+    multi_head,
+    multi_query,
+    projected_backward,
+    rms_norm,
+    rms_norm_backward,
 )
-from attnscope.reference.sparse import entmax, entmax_backward, sparsemax, sparsemax_backward
 
 __all__ = [
     "NORMALISERS",

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.errors import InputError
 from attnscope.reference.given import real
 
-__all__ = ["as_floats", "fits", "sum_to"]
+__all__ = ["AsArray", "as_floats", "fits", "sum_to"]
+
+
+class AsArray:
+    """A result of many steps that NumPy takes as one of them, named by `main`."""
+
+    __slots__ = ()
+    main: ClassVar[str]
+
+    def __array__(
+        self,
+        dtype: np.dtype | None = None,
+        copy: bool | None = None,  # noqa: FBT001 - NumPy passes it by this name
+    ) -> NDArray[np.float64]:
+        return np.array(getattr(self, self.main), dtype=dtype, copy=copy)
 
 
 def as_floats(name: str, given: object, doing: str) -> NDArray[np.float64]:
@@ -17,15 +33,7 @@ def as_floats(name: str, given: object, doing: str) -> NDArray[np.float64]:
     Raises:
         InputError: it can't be read as an array of real numbers, or it is boolean.
     """
-    try:
-        array = np.asarray(given)
-    except (RuntimeError, TypeError, ValueError) as error:  # what torch and NumPy raise
-        raise InputError(
-            doing,
-            f"{name} can't be read as an array ({error})",
-            f"give {name} as an array of numbers (of a tensor: .detach().double().numpy())",
-        ) from error
-    return real(doing, name, array)
+    return real(doing, name, given)
 
 
 def fits(name: str, given: tuple[int, ...], wanted: tuple[int, ...], axes: str, doing: str) -> None:

@@ -7,8 +7,7 @@ from typing import Unpack
 
 import numpy as np
 
-from attnscope.errors import InputError
-from attnscope.reference.arrays import as_floats, sum_to
+from attnscope.reference.arrays import sum_to
 from attnscope.reference.axes import (
     AnyFloat,
     Bias,
@@ -20,8 +19,9 @@ from attnscope.reference.axes import (
     Value,
     Weights,
 )
+from attnscope.reference.given import gradient_of
 from attnscope.reference.heads import sum_groups
-from attnscope.reference.parts import Options, Parts
+from attnscope.reference.parts import Options, Parts, backward_options
 from attnscope.reference.rows import weigh, weigh_backward
 
 __all__ = ["AttentionGradients", "attention_backward"]
@@ -78,7 +78,8 @@ def attention_backward(
         options: those of `attention` but the edits, which have no known derivative.
 
     Raises:
-        InputError: as `attention`; or the gradient has not the shape of the context.
+        InputError: as `attention`; or an edit, or a gradient that has not the shape of the context.
+        TypeError: an option that `attention` has not.
 
     Source: Dao et al. 2022, "FlashAttention", appendix B.2. Elsewhere: ``loss.backward()``.
 
@@ -89,9 +90,11 @@ def attention_backward(
     >>> gradients.q.round(3)
     array([[-1.966,  1.966]])
     """
+    backward_options("attention_backward", options)
     parts = Parts.of(q, k, v, **options)
     lead = np.broadcast_shapes(parts.q.shape[:-2], parts.k.shape[:-2], parts.v.shape[:-2])
-    return _gradients(_checked(gradient, (*lead, parts.q.shape[-2], parts.v.shape[-1])), parts)
+    shape = (*lead, parts.q.shape[-2], parts.v.shape[-1])
+    return _gradients(gradient_of("computing the gradients of attention", gradient, shape), parts)
 
 
 @np.errstate(divide="ignore", invalid="ignore", over="ignore")  # NaN and infinity pass through
@@ -128,15 +131,3 @@ def _of_kv(gradient: AnyFloat, shape: tuple[int, ...], parts: Parts) -> AnyFloat
     if len(shape) > 2:
         gradient = sum_groups(gradient, shape[-3], parts.kv_map)
     return sum_to(gradient, shape)
-
-
-def _checked(gradient: Context, shape: tuple[int, ...]) -> Context:
-    doing = "computing the gradients of attention"
-    given = as_floats("the gradient", gradient, doing)
-    if given.shape != shape:
-        raise InputError(
-            doing,
-            f"a gradient of shape {given.shape} for a context of shape {shape}",
-            "give the gradient of the context",
-        )
-    return given

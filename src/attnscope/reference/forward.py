@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attnscope.errors import InputError
+from attnscope.reference.arrays import AsArray
 from attnscope.reference.axes import (
     AnyFloat,
     Bias,
@@ -25,8 +25,8 @@ from attnscope.reference.axes import (
     Weights,
 )
 from attnscope.reference.heads import KvMap
-from attnscope.reference.masks import Alignment
-from attnscope.reference.normalisers import Normaliser
+from attnscope.reference.masks.alignment import Alignment
+from attnscope.reference.normalisers.named import Normaliser
 from attnscope.reference.parts import DOING, Edit, Parts
 from attnscope.reference.rows import EmptyRow, row_logsumexp, weigh
 
@@ -34,7 +34,7 @@ __all__ = ["Attention", "attention"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Attention:
+class Attention(AsArray):
     """Every step of one attention; as an array (``np.asarray``, any NumPy function) its context.
 
     raw_scores: q·k (..., queries, keys), edited where an edit was given; so are the next two.
@@ -52,12 +52,7 @@ class Attention:
     context: Context
     logsumexp: PerRow
 
-    def __array__(
-        self,
-        dtype: np.dtype | None = None,
-        copy: bool | None = None,  # noqa: FBT001 - NumPy passes it by this name
-    ) -> NDArray[np.float64]:
-        return np.array(self.context, dtype=dtype, copy=copy)
+    main = "context"
 
 
 def attention(  # noqa: PLR0913 - one argument for each part that attention has

@@ -12,8 +12,37 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
 from attnscope.errors import InputError
+from attnscope.reference.axes import Key, Query, Value
 
-__all__ = ["choice", "count", "fit", "kept", "real", "whole"]
+__all__ = [
+    "array",
+    "choice",
+    "count",
+    "fit",
+    "gradient_of",
+    "kept",
+    "number",
+    "positive",
+    "real",
+    "streams",
+    "whole",
+]
+
+
+def array(doing: str, name: str, value: object) -> np.ndarray:
+    """Return `value` as an array of whatever type it has.
+
+    Raises:
+        InputError: it can't be read as an array: ragged lists, a tensor that needs gradients.
+    """
+    try:
+        return np.asarray(value)
+    except (RuntimeError, TypeError, ValueError) as error:  # what torch and NumPy raise
+        raise InputError(
+            doing,
+            f"{name} can't be read as an array ({error})",
+            f"give {name} as an array of numbers (of a tensor: .detach().double().numpy())",
+        ) from error
 
 
 def real(doing: str, name: str, value: object, axes: int = 0) -> Float64[np.ndarray, " ..."]:
@@ -22,7 +51,7 @@ def real(doing: str, name: str, value: object, axes: int = 0) -> Float64[np.ndar
     Raises:
         InputError: not real numbers (booleans are none), or fewer axes.
     """
-    found = _array(doing, name, value)
+    found = array(doing, name, value)
     if found.dtype.kind not in "fiu":
         raise InputError(
             doing,
@@ -39,7 +68,7 @@ def whole(doing: str, name: str, value: object, axes: int = 0) -> Int64[np.ndarr
     Raises:
         InputError: of another type than integer, even where each number is whole, or fewer axes.
     """
-    found = _array(doing, name, value)
+    found = array(doing, name, value)
     if found.dtype.kind not in "iu":
         raise InputError(
             doing,
@@ -57,18 +86,37 @@ def count(doing: str, name: str, value: object, least: int = 1) -> int:
         InputError: not a whole number, or smaller.
     """
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise InputError(doing, f"{name} is {value!r}", "give a whole number")
+        raise InputError(doing, f"{name} is {_shown(value)}", "give a whole number")
     if value < least:
         raise InputError(doing, f"{name} is {value}", f"give at least {least}")
     return int(value)
 
 
+def number(doing: str, name: str, value: object) -> float:
+    """Return `value` as one finite number.
+
+    Raises:
+        InputError: text, a boolean, more than one number, or infinity or NaN.
+    """
+    found = array(doing, name, value)
+    if found.dtype.kind not in "fiu" or found.ndim or not np.isfinite(found):
+        raise InputError(doing, f"{name} is {_shown(value)}", "give one finite number")
+    return float(found)
+
+
+def positive(doing: str, todo: str = "give a positive number", **numbers: object) -> None:
+    """Raise InputError where one of the named `numbers` is not a positive number."""
+    for name, value in numbers.items():
+        if number(doing, name, value) <= 0:
+            raise InputError(doing, f"{name} is {_shown(value)}", todo)
+
+
 def choice(doing: str, name: str, value: object, names: Iterable[str]) -> None:
     """Raise InputError where `value` is none of `names`."""
     names = tuple(names)
-    if value not in names:
+    if not isinstance(value, str) or value not in names:
         known = " or ".join(repr(one) for one in names)
-        raise InputError(doing, f"{name} is {value!r}", f"give {known}")
+        raise InputError(doing, f"{name} is {_shown(value)}", f"give {known}")
 
 
 def fit(doing: str, shapes: dict[str, tuple[int, ...]], rule: str, *, holds: bool) -> None:
@@ -76,6 +124,44 @@ def fit(doing: str, shapes: dict[str, tuple[int, ...]], rule: str, *, holds: boo
     if not holds:
         found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise InputError(doing, f"the shapes are {found}", rule)
+
+
+def gradient_of(
+    doing: str, gradient: object, shape: tuple[int, ...]
+) -> Float64[np.ndarray, " ..."]:
+    """Return the gradient of a result of this shape as float64.
+
+    Raises:
+        InputError: not real numbers, or of another shape.
+    """
+    found = real(doing, "the gradient", gradient)
+    if found.shape != shape:
+        raise InputError(
+            doing,
+            f"a gradient of shape {found.shape} for a result of shape {shape}",
+            "give the gradient of the result",
+        )
+    return found
+
+
+def streams(doing: str, q: object, k: object, v: object) -> tuple[Query, Key, Value]:
+    """Return q, k and v as float64, with one set of leading axes.
+
+    Raises:
+        InputError: not real numbers, or shapes that don't fit each other.
+    """
+    given = zip("qkv", (q, k, v), strict=True)
+    q, k, v = (real(doing, name, one, axes=2) for name, one in given)
+    fit(
+        doing,
+        {"q": q.shape, "k": k.shape, "v": v.shape},
+        "give q (..., queries, head_dim), k (..., keys, head_dim), v (..., keys, value_dim) with "
+        "the same leading axes",
+        holds=q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
+        and q.shape[-1] == k.shape[-1] > 0
+        and k.shape[-2] == v.shape[-2],
+    )
+    return q, k, v
 
 
 def kept(doing: str, keep: object, shape: tuple[int, ...]) -> Bool[np.ndarray, "*leading keys"]:
@@ -86,7 +172,7 @@ def kept(doing: str, keep: object, shape: tuple[int, ...]) -> Bool[np.ndarray, "
     """
     if keep is None:
         return np.ones(shape[-1:], dtype=np.bool_)
-    found = _array(doing, "keep", keep)
+    found = array(doing, "keep", keep)
     if found.dtype.kind != "b":
         raise InputError(
             doing,
@@ -103,18 +189,14 @@ def kept(doing: str, keep: object, shape: tuple[int, ...]) -> Bool[np.ndarray, "
     return found
 
 
-def _array(doing: str, name: str, value: object) -> np.ndarray:
-    try:
-        return np.asarray(value)
-    except (RuntimeError, TypeError, ValueError) as error:  # what torch and NumPy raise
-        raise InputError(
-            doing,
-            f"{name} can't be read as an array ({error})",
-            f"give {name} as an array of numbers (of a tensor: .detach().double().numpy())",
-        ) from error
-
-
 def _has(doing: str, name: str, shape: tuple[int, ...], axes: int) -> None:
     if len(shape) < axes:
         least = "1 axis" if axes == 1 else f"{axes} axes"
         raise InputError(doing, f"{name} has the shape {shape}", f"give it at least {least}")
+
+
+def _shown(value: object) -> str:
+    """Return a value as an error names it: no more than one line of it."""
+    text = repr(value)
+    longest = 60
+    return text if len(text) <= longest else f"of type {type(value).__name__}"

@@ -11,14 +11,15 @@ import numpy as np
 from attnscope.errors import InputError
 from attnscope.reference.arrays import as_floats, fits
 from attnscope.reference.axes import AnyFloat, Bias, Key, Query, Scores, Sinks, Value, Visible
-from attnscope.reference.conventions import from_keep
-from attnscope.reference.given import choice
+from attnscope.reference.given import choice, number, positive
 from attnscope.reference.heads import KvMap, expand_kv
-from attnscope.reference.masks import Alignment, causal
-from attnscope.reference.normalisers import Normaliser, normaliser_of
+from attnscope.reference.masks.alignment import Alignment
+from attnscope.reference.masks.by_place import causal
+from attnscope.reference.masks.conventions import from_keep
+from attnscope.reference.normalisers.named import Normaliser, normaliser_of
 from attnscope.reference.rows import EmptyRow
 
-__all__ = ["DOING", "Edit", "ForwardOptions", "Options", "Parts"]
+__all__ = ["DOING", "Edit", "ForwardOptions", "Options", "Parts", "backward_options"]
 
 DOING = "computing attention"
 AXES = "(batch, heads, queries, keys)"
@@ -50,6 +51,26 @@ class ForwardOptions(Options, total=False):
     edit_raw_scores: Edit | None
     edit_scores: Edit | None
     edit_weights: Edit | None
+
+
+def backward_options(function: str, options: Options) -> None:
+    """Check the names of the options that a backward was given: those of `attention`, no edits.
+
+    Raises:
+        TypeError: `attention` has no such argument; as it raises itself.
+        InputError: an edit, which has no known derivative.
+    """
+    unknown = [name for name in options if name not in Options.__annotations__]
+    for name in unknown:
+        if name not in ForwardOptions.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    edits = [name for name in unknown if dict(options)[name] is not None]
+    if edits:
+        raise InputError(
+            "computing the gradients of attention",
+            f"{edits[0]}, an edit whose derivative is not known",
+            "leave it out; gradients of an edited attention are those of finite differences",
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,14 +226,14 @@ def _visible(
 
 
 def _checked_cap(softcap: float | None) -> float | None:
-    if softcap is not None and not softcap > 0:
-        raise InputError(DOING, f"softcap={softcap}", "give a cap above 0, or None for no cap")
+    if softcap is not None:
+        positive(DOING, "give a cap above 0, or None for no cap", softcap=softcap)
     return softcap
 
 
 def _kept(keep: object, dropout: float | None, wide: tuple[int, ...]) -> AnyFloat | None:
     """Return the factor of each weight that dropout leaves, None without dropout."""
-    if dropout is not None and not 0 <= dropout <= 1:
+    if dropout is not None and not 0 <= number(DOING, "dropout", dropout) <= 1:
         raise InputError(DOING, f"dropout={dropout}", "give a probability from 0 to 1")
     if keep is None:
         if dropout:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from attnscope.reference.axes import PerRow, Scores, Sinks, Weights
-from attnscope.reference.normalisers import Normaliser, logsumexp
+from attnscope.reference.normalisers.named import Normaliser, logsumexp
 
 __all__ = ["EmptyRow", "row_logsumexp", "weigh", "weigh_backward"]
 

@@ -230,9 +230,11 @@ def test_what_cannot_be_used_is_named() -> None:
     with pytest.raises(InputError, match=r"x \(2, 3\), projections \(8,\)"):
         positive_features(q, w[:, 0])
     for scale in (0.0, -1.0, float("inf")):
-        with pytest.raises(InputError, match=r"the scale is .*; give a positive number"):
+        with pytest.raises(InputError, match=r"scale is .*; give (a positive|one finite) number"):
             performer_attention(q, k, v, w, scale=scale)
-    with pytest.raises(InputError, match=r"gradient \(2, 3\); give \(2, 8\)"):
+    with pytest.raises(
+        InputError, match=r"gradient of shape \(2, 3\) for a result of shape \(2, 8\)"
+    ):
         positive_features_backward(q, q, w)
     with pytest.raises(InputError, match="features is 0; give at least 1"):
         random_projections(0, 3)

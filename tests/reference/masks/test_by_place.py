@@ -84,23 +84,6 @@ def test_a_prefix_is_seen_by_all_and_sees_itself_both_ways() -> None:
     assert ahead.tolist() == [[True] * 4]
 
 
-def test_padding_hides_the_side_that_is_padded() -> None:
-    right, left = masks.padding([1, 3, 0], 3), masks.padding([1, 3, 0], 3, "left")
-    assert right.shape == (3, 1, 1, 3)
-    assert right[:, 0, 0].tolist() == [[True, False, False], [True] * 3, [False] * 3]
-    assert left[:, 0, 0].tolist() == [[False, False, True], [True] * 3, [False] * 3]
-    ids = np.array([[7, 0, 0], [5, 6, 7], [0, 0, 0]])
-    np.testing.assert_array_equal(masks.padding_from_ids(ids, 0), right)
-
-
-def test_documents_see_themselves_alone() -> None:
-    ids = masks.document_ids([2, 3])
-    found = masks.documents(ids)[0, 0]
-    np.testing.assert_array_equal(found, torch.block_diag(torch.ones(2, 2), torch.ones(3, 3)) > 0)
-    asking = masks.documents(np.array([[1]]), ids)
-    assert asking[0, 0].tolist() == [[False, False, True, True, True]]
-
-
 def test_masks_join_by_and_and_or() -> None:
     both = masks.causal(3) & masks.padding([2, 3], 3)
     assert both.shape == (2, 1, 3, 3)
@@ -111,22 +94,22 @@ def test_masks_join_by_and_and_or() -> None:
 
 anything: Any = masks  # arguments of wrong types are the point
 BAD: list[tuple[Any, str]] = [
-    (lambda: anything.causal(2, 2, "left"), "the corner 'left'"),
-    (lambda: anything.window(0, 3, sides="past"), "the size 0"),
+    (lambda: anything.causal(2, 2, "left"), "the corner is 'left'"),
+    (lambda: anything.window(0, 3, sides="past"), "the size is 0"),
     (lambda: anything.window(2, 3, sides="future"), "'future'"),
-    (lambda: anything.band(3, 3, -1, 0), r"a reach of \(-1, 0\)"),
-    (lambda: anything.prefix(1.5, 3), "lengths of type float64"),
+    (lambda: anything.band(3, 3, -1, 0), r"left is -1"),
+    (lambda: anything.prefix(1.5, 3), "lengths 1.5 of type float64"),
     (lambda: anything.prefix([[1]], 3), r"shape \(1, 1\)"),
-    (lambda: anything.padding([4], 3), r"the lengths \[4\] for 3 keys"),
-    (lambda: anything.padding([-1], 3), r"the lengths \[-1\]"),
-    (lambda: anything.padding([1.0], 3), r"the lengths \[1.0\]"),
-    (lambda: anything.padding([1], 3, "both"), "the side 'both'"),
-    (lambda: anything.padding_from_ids(np.ones((2, 3)), 0), "type float64"),
-    (lambda: anything.documents(np.ones(3, dtype=int)), r"shape \(3,\)"),
-    (
-        lambda: anything.documents(np.ones((2, 3), int), np.ones((1, 3), int)),
-        "same number of samples",
-    ),
+    (lambda: anything.causal(-1), "queries is -1; give at least 0"),
+    (lambda: anything.causal(2.5), "queries is 2.5; give a whole number"),
+    (lambda: anything.causal(True), "queries is True; give a whole number"),
+    (lambda: anything.causal(2, -1, "top-left"), "keys is -1"),
+    (lambda: anything.window(1.5, 3, sides="past"), "the size is 1.5; give a whole number"),
+    (lambda: anything.band(3, 3, 0.5, None), "left is 0.5"),
+    (lambda: anything.band(3, 3, None, -2), "right is -2"),
+    (lambda: anything.prefix(-1, 3), "lengths -1 of type int64"),
+    (lambda: anything.prefix([0, -2], 3), r"lengths \[0, -2\]"),
+    (lambda: anything.prefix(True, 3), "type bool"),
 ]
 
 

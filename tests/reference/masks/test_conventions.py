@@ -13,7 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from attnscope import reference
 from attnscope.errors import InputError
-from attnscope.reference import conventions, multihead_masks
+from attnscope.reference.masks import conventions
+from attnscope.reference.masks import multihead as multihead_masks
 
 MASKS = arrays.arrays(bool, arrays.array_shapes(min_dims=4, max_dims=4, max_side=4))
 ROWS = arrays.arrays(bool, st.tuples(st.integers(1, 3), st.just(1), st.just(1), st.integers(1, 5)))
@@ -107,7 +108,7 @@ def test_another_convention_is_an_error_that_names_it(call: Any, mask: Any, text
 
 
 def test_a_fill_of_another_name_is_an_error() -> None:
-    with pytest.raises(InputError, match="the fill 'int8'"):
+    with pytest.raises(InputError, match="the fill is 'int8'"):
         conventions.to_additive(BOOLEAN, "int8")  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from attnscope.reference import (
     softmax_off_by_one,
     sparsemax,
 )
-from attnscope.reference.normalisers import normaliser_of
+from attnscope.reference.normalisers.named import normaliser_of
 
 ROWS = arrays.arrays(
     np.float64,

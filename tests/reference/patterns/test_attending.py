@@ -20,7 +20,7 @@ from attnscope.reference import (
     pattern_attention_backward,
 )
 from tests.reference.differences import CLOSE, ROUNDING, slopes
-from tests.reference.patterns import ALIGNMENTS, PATTERNS
+from tests.reference.patterns.generated import ALIGNMENTS, PATTERNS
 
 
 def array(*shape: int, seed: int = 0) -> Any:
@@ -116,5 +116,7 @@ def test_shapes_that_do_not_fit_are_named() -> None:
     mask: Any = np.tri(2, dtype=bool)
     with pytest.raises(InputError, match="the pattern is ndarray; give a rule, such as"):
         pattern_attention(q, k, v, mask)
-    with pytest.raises(InputError, match=r"gradient \(2, 3\); give \(2, 4\)"):
+    with pytest.raises(
+        InputError, match=r"gradient of shape \(2, 3\) for a result of shape \(2, 4\)"
+    ):
         pattern_attention_backward(np.ones((2, 3)), q, k, v, pattern)

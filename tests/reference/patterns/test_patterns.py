@@ -18,7 +18,7 @@ from attnscope.reference import (
     Strided,
     pairs_of,
 )
-from tests.reference.patterns import ALIGNMENTS, PATTERNS
+from tests.reference.patterns.generated import ALIGNMENTS, PATTERNS
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
@@ -119,11 +119,17 @@ WRONG: Any = "center"
         (lambda: BlockSparse([[True]], 2).mask(2, 3, "top-left"), "there are 3 keys and a query"),
         (lambda: BlockSparse([[True]], 2).keys_of(-1, 2), "a query at position -1"),
         (lambda: LocalGlobal(1, 1, (-1,)), "a global position is -1; give at least 0"),
-        (lambda: SlidingWindow(1).mask(2, 3), "2 queries and 3 keys, and no alignment; say"),
-        (lambda: SlidingWindow(1).mask(2, 2, WRONG), "the alignment is 'center'"),
     ],
 )
 def test_what_cannot_be_used_is_named(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=r"^making a sparse pattern: ") as caught:
         make()
     assert message in str(caught.value)
+
+
+def test_where_queries_stand_has_to_be_told() -> None:
+    for make in (SlidingWindow(1).mask, lambda *sizes: pairs_of(SlidingWindow(1), *sizes)):
+        with pytest.raises(InputError, match="2 queries and 3 keys, and no corner; say"):
+            make(2, 3)
+        with pytest.raises(InputError, match="the corner is 'center'"):
+            make(2, 2, WRONG)

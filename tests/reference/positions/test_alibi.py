@@ -114,7 +114,7 @@ def test_each_argument_matters() -> None:
 def test_what_cannot_be_used_is_named() -> None:
     with pytest.raises(InputError, match="heads is 0; give at least 1"):
         alibi_slopes(0)
-    with pytest.raises(InputError, match="the steepness is 0; give a positive number"):
+    with pytest.raises(InputError, match="steepness is 0; give a positive number"):
         alibi_slopes(4, steepness=0)
     wrong: Any = "both"
     with pytest.raises(InputError, match="form is 'both'; give 'causal' or 'symmetric'"):

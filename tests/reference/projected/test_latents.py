@@ -182,7 +182,7 @@ def test_sizes_that_do_not_fit_are_errors() -> None:
     x, weights = drawn(compressed=True)
     with pytest.raises(InputError, match="27 rows of q, 10 of kv_down, kv_up of shape"):
         reference.latent(x, weights, LatentForm(heads=4))
-    with pytest.raises(InputError, match="for 0 heads"):
+    with pytest.raises(InputError, match="heads is 0"):
         reference.latent(x, weights, LatentForm(heads=0))
     with pytest.raises(InputError, match="one of q_down and q_norm alone"):
         reference.latent(x, replace(weights, q_norm=None), FORM)

@@ -7,17 +7,18 @@ parallel form), and the form with a state (the recurrent one), which are equal.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 from jaxtyping import Bool, Float64
 from numpy.typing import ArrayLike
 
 from attnscope.reference.axes import Context, Value
-from attnscope.reference.given import fit, kept, real
+from attnscope.reference.given import fit, gradient_of, kept, number, real
 
 __all__ = [
     "FeatureGradients",
+    "FeatureOptions",
     "FeatureState",
     "feature_attention",
     "feature_attention_backward",
@@ -28,6 +29,14 @@ QueryFeatures: TypeAlias = Float64[np.ndarray, "... queries features"]
 KeyFeatures: TypeAlias = Float64[np.ndarray, "... keys features"]
 
 _DOING = "attending by features"
+
+
+class FeatureOptions(TypedDict, total=False):
+    """The arguments of `feature_attention` that go by name."""
+
+    causal: bool
+    keep: ArrayLike | None
+    eps: float
 
 
 class FeatureGradients(NamedTuple):
@@ -89,6 +98,7 @@ def feature_attention(
                [3.]])
     """
     features, keys, v = _taken(_DOING, query_features, key_features, v)
+    eps = number(_DOING, "eps", eps)
     kernel = _kernel(_DOING, features, keys, causal=causal, keep=keep)
     with np.errstate(invalid="ignore"):
         return np.asarray(kernel @ v / (kernel.sum(-1, keepdims=True) + eps))
@@ -135,10 +145,9 @@ def feature_attention_backward(
     """
     doing = "taking the gradients of attention by features"
     features, keys, v = _taken(doing, query_features, key_features, v)
+    eps = number(doing, "eps", eps)
     kernel = _kernel(doing, features, keys, causal=causal, keep=keep)
-    gradient = real(doing, "the gradient", gradient)
-    wanted = (*features.shape[:-1], v.shape[-1])
-    fit(doing, {"gradient": gradient.shape}, f"give {wanted}", holds=gradient.shape == wanted)
+    gradient = gradient_of(doing, gradient, (*features.shape[:-1], v.shape[-1]))
     total = kernel.sum(-1, keepdims=True) + eps
     context = kernel @ v / total
     of_kernel = gradient @ v.swapaxes(-1, -2) - (gradient * context).sum(-1, keepdims=True)
@@ -185,6 +194,7 @@ def feature_attention_recurrent(
         array([[3.]])
     """
     features, keys, v = _taken(_DOING, query_features, key_features, v)
+    eps = number(_DOING, "eps", eps)
     leading, length = features.shape[:-2], features.shape[-2]
     fit(
         _DOING,

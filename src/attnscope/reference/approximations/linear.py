@@ -6,19 +6,20 @@ flatter than those of softmax: sharp rows need large q and k.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from attnscope.reference.axes import Context, Key, Query, Value
-from attnscope.reference.feature_attention import (
+from attnscope.reference.approximations.features import (
+    FeatureOptions,
     FeatureState,
     feature_attention,
     feature_attention_backward,
     feature_attention_recurrent,
 )
+from attnscope.reference.axes import Context, Key, Query, Value
 from attnscope.reference.given import real
 
 __all__ = [
@@ -81,13 +82,7 @@ def elu_plus_one_backward(gradient: ArrayLike, x: ArrayLike) -> Float64[np.ndarr
 
 
 def linear_attention(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
-    *,
-    causal: bool = False,
-    keep: ArrayLike | None = None,
-    eps: float = 0.0,
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, **options: Unpack[FeatureOptions]
 ) -> Context:
     """Return the context of linear attention in its parallel form.
 
@@ -97,9 +92,7 @@ def linear_attention(
         q: (..., queries, head_dim), not scaled.
         k: (..., keys, head_dim), with the same leading axes.
         v: (..., keys, value_dim).
-        causal: whether later keys are hidden; queries and keys must then be equal in number.
-        keep: (..., keys) that broadcasts, True = a real token, False = padding; None: all real.
-        eps: added to the divisor.
+        options: causal, keep and eps, as in `feature_attention`.
 
     Raises:
         InputError: as in `feature_attention`.
@@ -112,7 +105,7 @@ def linear_attention(
         >>> linear_attention([[0.0]], [[0.0], [2.0]], [[0.0], [4.0]])
         array([[3.]])
     """
-    return feature_attention(elu_plus_one(q), elu_plus_one(k), v, causal=causal, keep=keep, eps=eps)
+    return feature_attention(elu_plus_one(q), elu_plus_one(k), v, **options)
 
 
 def linear_attention_backward(
@@ -120,10 +113,7 @@ def linear_attention_backward(
     q: ArrayLike,
     k: ArrayLike,
     v: ArrayLike,
-    *,
-    causal: bool = False,
-    keep: ArrayLike | None = None,
-    eps: float = 0.0,
+    **options: Unpack[FeatureOptions],
 ) -> LinearGradients:
     """Return the gradients of q, k and v from that of the context.
 
@@ -134,9 +124,7 @@ def linear_attention_backward(
         q: as in `linear_attention`.
         k: as in `linear_attention`.
         v: as in `linear_attention`.
-        causal: as in `linear_attention`.
-        keep: as in `linear_attention`.
-        eps: as in `linear_attention`.
+        options: as in `linear_attention`.
 
     Raises:
         InputError: as in `feature_attention_backward`.
@@ -150,9 +138,7 @@ def linear_attention_backward(
         array([[0.25],
                [0.75]])
     """
-    features = feature_attention_backward(
-        gradient, elu_plus_one(q), elu_plus_one(k), v, causal=causal, keep=keep, eps=eps
-    )
+    features = feature_attention_backward(gradient, elu_plus_one(q), elu_plus_one(k), v, **options)
     return LinearGradients(
         elu_plus_one_backward(features.query_features, q),
         elu_plus_one_backward(features.key_features, k),
@@ -161,24 +147,19 @@ def linear_attention_backward(
 
 
 def linear_attention_recurrent(
-    q: ArrayLike,
-    k: ArrayLike,
-    v: ArrayLike,
-    state: FeatureState | None = None,
-    *,
-    eps: float = 0.0,
+    q: ArrayLike, k: ArrayLike, v: ArrayLike, state: FeatureState | None = None, *, eps: float = 0.0
 ) -> tuple[Context, FeatureState]:
-    """Return the causal context, one token at a time, and the state after the last one.
+    """Return the causal context of linear attention token by token, and the state after the last.
 
-        sums   ← sums + φ(k[t]) v[t]ᵀ,     totals ← totals + φ(k[t])
-        context[t] = φ(q[t])·sums / (φ(q[t])·totals + eps)
+    It is `feature_attention_recurrent` with φ = elu + 1: queries and keys are as many, and the
+    state goes on from the tokens before.
 
     Args:
         q: (..., length, head_dim).
         k: (..., length, head_dim).
         v: (..., length, value_dim).
-        state: after the tokens before these; None: these are the first.
-        eps: added to the divisor.
+        state: as in `feature_attention_recurrent`; so is eps.
+        eps: see state.
 
     Raises:
         InputError: as in `feature_attention_recurrent`.

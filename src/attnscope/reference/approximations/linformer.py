@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from attnscope.reference.arrays import sum_to
 from attnscope.reference.axes import Context, Key, Query, Value
-from attnscope.reference.given import fit, kept, real
-from attnscope.reference.normalisers import softmax, softmax_backward
+from attnscope.reference.given import fit, gradient_of, kept, number, real, streams
+from attnscope.reference.normalisers.named import softmax, softmax_backward
 
 __all__ = ["LinformerGradients", "linformer_attention", "linformer_attention_backward"]
 
@@ -123,9 +123,7 @@ def linformer_attention_backward(
     """
     doing = "taking the gradients of Linformer"
     mixed = _Mixed(doing, (q, k, v), (key_mixing, value_mixing), scale, keep)
-    gradient = real(doing, "the gradient", gradient)
-    wanted = mixed.context.shape
-    fit(doing, {"gradient": gradient.shape}, f"give {wanted}", holds=gradient.shape == wanted)
+    gradient = gradient_of(doing, gradient, mixed.context.shape)
     of_weights = gradient @ mixed.v_mixed.swapaxes(-1, -2)
     of_scores = mixed.scale * softmax_backward(mixed.scores, mixed.weights, of_weights)
     of_k_mixed = of_scores.swapaxes(-1, -2) @ mixed.q
@@ -150,13 +148,13 @@ class _Mixed:
         scale: float | None,
         keep: ArrayLike | None,
     ) -> None:
-        q, k, v = (real(doing, name, x, axes=2) for name, x in zip("qkv", qkv, strict=True))
+        q, k, v = streams(doing, *qkv)
         names = ("key_mixing", "value_mixing")
         e, f = (real(doing, name, x, axes=2) for name, x in zip(names, mixing, strict=True))
         _check(doing, q, k, v, e, f)
         self.real_keys = kept(doing, keep, k.shape[:-1])[..., None]
         self.q, self.k, self.v, self.e, self.f = q, k * self.real_keys, v * self.real_keys, e, f
-        self.scale = q.shape[-1] ** -0.5 if scale is None else float(scale)
+        self.scale = q.shape[-1] ** -0.5 if scale is None else number(doing, "scale", scale)
         self.k_mixed, self.v_mixed = e @ self.k, f @ self.v  # (..., mixed, width)
         self.scores = self.scale * q @ self.k_mixed.swapaxes(-1, -2)
         self.weights = softmax(self.scores)
@@ -164,25 +162,16 @@ class _Mixed:
 
 
 def _check(doing: str, q: Given, k: Given, v: Given, *mixing: Given) -> None:
-    leading = q.shape[:-2]
-    shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
-    fit(
-        doing,
-        shapes,
-        "give q (..., queries, head_dim), k (..., keys, head_dim), v (..., keys, value_dim) with "
-        "the same leading axes",
-        holds=leading == k.shape[:-2] == v.shape[:-2]
-        and q.shape[-1] == k.shape[-1] > 0
-        and k.shape[-2] == v.shape[-2],
-    )
     e, f = mixing
+    shapes = {"q": q, "k": k, "v": v, "key_mixing": e, "value_mixing": f}
     fit(
         doing,
-        {**shapes, "key_mixing": e.shape, "value_mixing": f.shape},
+        {name: one.shape for name, one in shapes.items()},
         f"give both mixings as (mixed, {k.shape[-2]}) or (heads, mixed, {k.shape[-2]}), cut to the "
         "length of the keys",
         holds=e.shape[-2] == f.shape[-2]
         and all(
-            one.shape[-1] == k.shape[-2] and one.shape[:-2] in {(), leading[-1:]} for one in mixing
+            one.shape[-1] == k.shape[-2] and one.shape[:-2] in {(), q.shape[:-2][-1:]}
+            for one in mixing
         ),
     )

@@ -11,11 +11,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from attnscope.errors import InputError
+from attnscope.reference.approximations.features import (
+    feature_attention,
+    feature_attention_backward,
+)
+from attnscope.reference.approximations.linear import LinearGradients
 from attnscope.reference.axes import Context
-from attnscope.reference.feature_attention import feature_attention, feature_attention_backward
-from attnscope.reference.given import count, fit, real
-from attnscope.reference.linear import LinearGradients
+from attnscope.reference.given import count, fit, gradient_of, positive, real
 
 __all__ = [
     "performer_attention",
@@ -131,15 +133,8 @@ def positive_features_backward(
         array([[2.]])
     """
     doing = "taking the gradient of positive random features"
-    gradient = real(doing, "the gradient", gradient)
     features = positive_features(x, projections)
-    fit(
-        doing,
-        {"gradient": gradient.shape},
-        f"give {features.shape}",
-        holds=gradient.shape == features.shape,
-    )
-    of_logs = gradient * features
+    of_logs = gradient_of(doing, gradient, features.shape) * features
     x, projections = real(doing, "x", x), real(doing, "projections", projections)
     return np.asarray(of_logs @ projections - x * of_logs.sum(-1, keepdims=True))
 
@@ -264,7 +259,9 @@ def _shifted(
 ) -> tuple[Float64[np.ndarray, "... queries features"], Float64[np.ndarray, "... keys features"]]:
     """Return the features of √scale·q and √scale·k, each divided by a factor that cancels."""
     q, k = real(doing, "q", q, axes=2), real(doing, "k", k, axes=2)
-    root = np.sqrt(_positive(doing, q.shape[-1] ** -0.5 if scale is None else scale))
+    if scale is not None:
+        positive(doing, "give a positive number, usually 1/√head_dim", scale=scale)
+    root = np.sqrt(q.shape[-1] ** -0.5 if scale is None else scale)
     of_q, _ = _logs(doing, root * q, projections)
     of_k, _ = _logs(doing, root * k, projections)
     of_q = of_q - of_q.max(-1, keepdims=True)
@@ -282,11 +279,3 @@ def _through_logs(
     root = np.sqrt(x.shape[-1] ** -0.5 if scale is None else scale)
     own = root * x * gradient.sum(-1, keepdims=True)
     return np.asarray(root * (gradient @ np.asarray(projections, dtype=np.float64) - own))
-
-
-def _positive(doing: str, scale: float) -> float:
-    if not 0 < scale < np.inf:
-        raise InputError(
-            doing, f"the scale is {scale}", "give a positive number, usually 1/√head_dim"
-        )
-    return scale

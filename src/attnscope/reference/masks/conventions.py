@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from attnscope.errors import InputError
 from attnscope.reference.axes import AnyFloat, Hidden, Visible
+from attnscope.reference.given import array, choice
 
 __all__ = [
     "convention_of",
@@ -65,7 +66,7 @@ def convention_of(mask: object) -> str:
     >>> convention_of(np.array([0.5, -2.0]))
     'numbers other than 0 and 1, as in a bias'
     """
-    given = np.asarray(mask)
+    given = array("naming the convention of a mask", "the mask", mask)
     if given.dtype.kind == "b":
         return "boolean"
     if given.dtype.kind not in "iuf":
@@ -91,7 +92,7 @@ def from_keep(mask: object, doing: str = "reading a mask, True = may attend") ->
     >>> from_keep([[True, False]])
     array([[ True, False]])
     """
-    given = np.asarray(mask)
+    given = array(doing, "the mask", mask)
     if given.dtype.kind != "b":
         raise InputError(doing, convention_of(given), _advice(given))
     return given
@@ -148,7 +149,7 @@ def from_additive(mask: object) -> Visible:
     >>> from_additive([0.0, -np.inf, np.finfo(np.float32).min])
     array([ True, False, False])
     """
-    given = np.asarray(mask)
+    given = array("reading an additive mask", "the mask", mask)
     if given.dtype.kind != "f" or not _additive(given):
         raise InputError("reading an additive mask", convention_of(given), _advice(given))
     return np.asarray(given == 0)
@@ -166,7 +167,7 @@ def split_additive(mask: object) -> tuple[Visible, AnyFloat]:
     >>> shown, bias
     (array([ True, False]), array([0.5, 0. ]))
     """
-    given = np.asarray(mask)
+    given = array("reading an additive mask", "the mask", mask)
     if given.dtype.kind != "f":
         raise InputError("reading an additive mask", convention_of(given), _advice(given))
     wide = given.astype(np.float64)
@@ -188,8 +189,7 @@ def to_additive(mask: Visible, fill: Fill = "-inf") -> AnyFloat:
     array([     0., -65504.])
     """
     doing = "writing an additive mask"
-    if fill not in FILLS:
-        raise InputError(doing, f"the fill {fill!r}", f"say one of {', '.join(FILLS)}")
+    choice(doing, "the fill", fill, FILLS)
     return np.where(from_keep(mask, doing), 0.0, FILLS[fill])
 
 
@@ -207,8 +207,8 @@ def from_tokenizer(mask: object) -> Visible:
     >>> from_tokenizer([[1, 1, 0]])[0, 0, 0]
     array([ True,  True, False])
     """
-    given = np.asarray(mask)
     doing = "reading a tokenizer's mask"
+    given = array(doing, "the mask", mask)
     if given.dtype.kind not in "biuf" or not bool(np.isin(given, (0, 1)).all()):
         raise InputError(doing, convention_of(given), _advice(given))
     if given.ndim not in {1, 2}:

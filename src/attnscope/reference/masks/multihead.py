@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from attnscope.errors import InputError
 from attnscope.reference.axes import Bias, Hidden, Visible
-from attnscope.reference.conventions import from_drop, from_keep, key_rows, split_additive
+from attnscope.reference.given import array, count
+from attnscope.reference.masks.conventions import from_drop, from_keep, key_rows, split_additive
 
 __all__ = ["from_multihead", "to_attn_mask", "to_key_padding_mask"]
 
@@ -37,12 +38,13 @@ def from_multihead(
     >>> shown, bias
     (array([[[[ True, False]]]]), None)
     """
+    heads = count(READING, "heads", heads)
     shown: list[Visible] = []
     added: list[Bias] = []
     for name, mask in (("attn_mask", attn_mask), ("key_padding_mask", key_padding_mask)):
         if mask is None:
             continue
-        given = _with_axes(name, np.asarray(mask), heads)
+        given = _with_axes(name, array(READING, name, mask), heads)
         if given.dtype.kind == "f":
             finite, addend = split_additive(given)
             shown.append(finite)
@@ -67,6 +69,7 @@ def to_attn_mask(mask: Visible, batch: int, heads: int) -> Hidden:
     array([[False,  True]])
     """
     doing = "writing attn_mask of nn.MultiheadAttention"
+    batch, heads = count(doing, "batch", batch), count(doing, "heads", heads)
     given = from_keep(mask, doing)
     if not 2 <= given.ndim <= 4:
         raise InputError(

@@ -15,8 +15,8 @@ from typing import TypeAlias
 import numpy as np
 
 from attnscope.errors import InputError
-from attnscope.reference import sparse
 from attnscope.reference.axes import AnyFloat
+from attnscope.reference.normalisers import sparse
 
 __all__ = [
     "NORMALISERS",

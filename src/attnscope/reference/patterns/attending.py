@@ -14,10 +14,10 @@ from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
 from attnscope.reference.axes import Context, Key, Query, Value
-from attnscope.reference.given import fit, real
-from attnscope.reference.masks import Alignment
-from attnscope.reference.normalisers import softmax, softmax_backward
-from attnscope.reference.patterns import Pattern, first_position
+from attnscope.reference.given import gradient_of, number, streams
+from attnscope.reference.masks.alignment import Alignment, first_place
+from attnscope.reference.normalisers.named import softmax, softmax_backward
+from attnscope.reference.patterns.by_distance import Pattern
 
 __all__ = [
     "PatternGradients",
@@ -70,7 +70,7 @@ def pattern_attention(
     Elsewhere: FlexAttention with a `BlockMask`; DeepSpeed's sparse attention.
 
     Example:
-        >>> from attnscope.reference.patterns import SlidingWindow
+        >>> from attnscope.reference import SlidingWindow
         >>> k = [[1.0], [1.0], [1.0]]
         >>> pattern_attention(k, k, [[0.0], [2.0], [4.0]], SlidingWindow(1))
         array([[0.],
@@ -78,7 +78,7 @@ def pattern_attention(
                [3.]])
     """
     q, k, v, scale = _taken(_DOING, q, k, v, pattern, scale)
-    start = first_position(q.shape[-2], k.shape[-2], alignment)
+    start = first_place(q.shape[-2], k.shape[-2], alignment)
     context = np.full((*q.shape[:-1], v.shape[-1]), np.nan)
     for row in range(q.shape[-2]):
         seen = pattern.keys_of(start + row, k.shape[-2])
@@ -125,7 +125,7 @@ def pattern_attention_backward(
     Elsewhere: autograd's.
 
     Example:
-        >>> from attnscope.reference.patterns import SlidingWindow
+        >>> from attnscope.reference import SlidingWindow
         >>> k = [[1.0], [1.0]]
         >>> pattern_attention_backward([[0.0], [1.0]], k, k, [[0.0], [2.0]], SlidingWindow(1)).v
         array([[0.5],
@@ -133,10 +133,8 @@ def pattern_attention_backward(
     """
     doing = "taking the gradients of attention by a sparse pattern"
     q, k, v, scale = _taken(doing, q, k, v, pattern, scale)
-    gradient = real(doing, "the gradient", gradient)
-    wanted = (*q.shape[:-1], v.shape[-1])
-    fit(doing, {"gradient": gradient.shape}, f"give {wanted}", holds=gradient.shape == wanted)
-    start = first_position(q.shape[-2], k.shape[-2], alignment)
+    gradient = gradient_of(doing, gradient, (*q.shape[:-1], v.shape[-1]))
+    start = first_place(q.shape[-2], k.shape[-2], alignment)
     out = PatternGradients(np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape))
     for row in range(q.shape[-2]):
         seen = pattern.keys_of(start + row, k.shape[-2])
@@ -162,11 +160,12 @@ def pairs_of(pattern: Pattern, queries: int, keys: int, alignment: Alignment | N
     Source: Child et al. 2019, section 4.2, where it is to be of order n·√n.
 
     Example:
-        >>> from attnscope.reference.patterns import SlidingWindow
+        >>> from attnscope.reference import SlidingWindow
         >>> pairs_of(SlidingWindow(1), 4, 4)
         7
     """
-    start = first_position(queries, keys, alignment)
+    _rule("counting the pairs of a sparse pattern", pattern)
+    start = first_place(queries, keys, alignment)
     return sum(len(pattern.keys_of(start + row, keys)) for row in range(queries))
 
 
@@ -179,20 +178,16 @@ def _scores(
 def _taken(
     doing: str, q: ArrayLike, k: ArrayLike, v: ArrayLike, pattern: object, scale: float | None
 ) -> tuple[Query, Key, Value, float]:
-    if not isinstance(pattern, Pattern):
+    _rule(doing, pattern)
+    q, k, v = streams(doing, q, k, v)
+    return q, k, v, q.shape[-1] ** -0.5 if scale is None else number(doing, "scale", scale)
+
+
+def _rule(doing: str, pattern: object) -> None:
+    if not isinstance(pattern, Pattern) or isinstance(pattern, type):
+        name = pattern.__name__ if isinstance(pattern, type) else type(pattern).__name__
         raise InputError(
             doing,
-            f"the pattern is {type(pattern).__name__}",
+            f"the pattern is {name}",
             "give a rule, such as SlidingWindow(3); a mask goes to attention(mask=…)",
         )
-    q, k, v = (real(doing, name, one, axes=2) for name, one in zip("qkv", (q, k, v), strict=True))
-    fit(
-        doing,
-        {"q": q.shape, "k": k.shape, "v": v.shape},
-        "give q (..., queries, head_dim), k (..., keys, head_dim), v (..., keys, value_dim) with "
-        "the same leading axes",
-        holds=q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
-        and q.shape[-1] == k.shape[-1] > 0
-        and k.shape[-2] == v.shape[-2],
-    )
-    return q, k, v, q.shape[-1] ** -0.5 if scale is None else float(scale)

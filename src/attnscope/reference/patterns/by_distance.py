@@ -19,7 +19,7 @@ from jaxtyping import Bool, Int64
 
 from attnscope.errors import InputError
 from attnscope.reference.given import choice, count
-from attnscope.reference.masks import Alignment
+from attnscope.reference.masks.alignment import Alignment, first_place
 
 __all__ = [
     "DOING",
@@ -29,7 +29,6 @@ __all__ = [
     "Seen",
     "SlidingWindow",
     "Strided",
-    "first_position",
     "grid",
     "within",
 ]
@@ -185,36 +184,11 @@ class Fixed:
         return within(np.concatenate([before, np.arange(start, position + 1)]), keys)
 
 
-def first_position(queries: int, keys: int, alignment: Alignment | None) -> int:
-    """Return the position of query 0 among the keys; below 0 where it stands before all of them.
-
-    Raises:
-        InputError: queries and keys differ in number and no corner is named, or there is no such
-            corner.
-
-    Source: as `causal` in `masks`.
-
-    Example:
-        >>> first_position(2, 5, "bottom-right")
-        3
-    """
-    queries = count(DOING, "queries", queries, least=0)
-    keys = count(DOING, "keys", keys, least=0)
-    if alignment is None and queries != keys:
-        raise InputError(
-            DOING,
-            f"{queries} queries and {keys} keys, and no alignment",
-            'say alignment="top-left" (query 0 at key 0) or "bottom-right" (the last at the last)',
-        )
-    choice(DOING, "the alignment", alignment or "top-left", ("top-left", "bottom-right"))
-    return keys - queries if alignment == "bottom-right" else 0
-
-
 def grid(
     queries: int, keys: int, alignment: Alignment | None
 ) -> tuple[Int64[np.ndarray, "queries 1"], Int64[np.ndarray, "1 keys"]]:
     """Return the positions of the queries as a column and of the keys as a row."""
-    start = first_position(queries, keys, alignment)
+    start = first_place(queries, keys, alignment)
     return np.arange(start, start + queries)[:, None], np.arange(keys)[None, :]
 
 

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
 from attnscope.reference.given import count, whole
-from attnscope.reference.masks import Alignment
-from attnscope.reference.patterns import DOING, Grid, Seen, grid, within
+from attnscope.reference.masks.alignment import Alignment
+from attnscope.reference.patterns.by_distance import DOING, Grid, Seen, grid, within
 
 __all__ = ["BlockSparse", "LocalGlobal"]
 

@@ -17,13 +17,6 @@ from attnscope.reference.positions.learned import (
     learned_positions,
     learned_positions_backward,
 )
-from attnscope.reference.positions.rotary import (
-    Pairing,
-    rotary,
-    rotary_backward,
-    rotary_frequencies,
-    rotary_table,
-)
 from attnscope.reference.positions.rotary_pairing import convert_pairing, pairing_order
 from attnscope.reference.positions.rotary_ramps import (
     Llama3Scaling,
@@ -37,6 +30,13 @@ from attnscope.reference.positions.rotary_scaling import (
     ProportionalScaling,
     RotaryScaling,
 )
+from attnscope.reference.positions.rotary_turning import (
+    Pairing,
+    rotary,
+    rotary_backward,
+    rotary_frequencies,
+    rotary_table,
+)
 from attnscope.reference.positions.shaw import (
     shaw_context,
     shaw_context_backward,
@@ -44,7 +44,7 @@ from attnscope.reference.positions.shaw import (
     shaw_scores,
     shaw_scores_backward,
 )
-from attnscope.reference.positions.sinusoidal import (
+from attnscope.reference.positions.sinusoids import (
     SinusoidalLayout,
     Spacing,
     sinusoidal,

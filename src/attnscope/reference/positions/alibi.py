@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
-from attnscope.errors import InputError
-from attnscope.reference.given import choice, count, fit, real
+from attnscope.reference.given import choice, count, fit, positive, real
 from attnscope.reference.positions.distance import real_distance
 
 __all__ = ["AlibiForm", "alibi_bias", "alibi_bias_backward", "alibi_slopes"]
@@ -50,10 +49,7 @@ def alibi_slopes(heads: int, *, steepness: float = 8.0) -> Float64[np.ndarray, "
         array([0.0625    , 0.00390625, 0.25      ])
     """
     heads = count("making ALiBi slopes", "heads", heads)
-    if not 0 < steepness < np.inf:
-        raise InputError(
-            "making ALiBi slopes", f"the steepness is {steepness}", "give a positive number"
-        )
+    positive("making ALiBi slopes", steepness=steepness)
     power = 1 << (heads.bit_length() - 1)
     slopes = _slopes_of_power(power, steepness)
     extra = _slopes_of_power(2 * power, steepness)[::2]

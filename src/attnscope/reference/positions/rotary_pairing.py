@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
 from attnscope.reference.given import choice, count, real
-from attnscope.reference.positions.rotary import Pairing, turned_width
+from attnscope.reference.positions.rotary_turning import Pairing, turned_width
 
 __all__ = ["convert_pairing", "pairing_order"]
 

@@ -12,11 +12,11 @@ from math import ceil, floor, log, pi, sqrt
 import numpy as np
 
 from attnscope.errors import InputError
+from attnscope.reference.given import number, positive
 from attnscope.reference.positions.rotary_scaling import (
     DOING,
     Frequencies,
     Unamplified,
-    positive,
 )
 
 __all__ = ["Llama3Scaling", "LongRopeScaling", "YarnScaling"]
@@ -69,6 +69,7 @@ class YarnScaling:
 
     def __post_init__(self) -> None:
         positive(
+            DOING,
             factor=self.factor,
             trained_length=self.trained_length,
             beta_fast=self.beta_fast,
@@ -141,8 +142,8 @@ class Llama3Scaling(Unamplified):
     high: float = 4.0
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor, trained_length=self.trained_length, low=self.low)
-        if self.high <= self.low:
+        positive(DOING, factor=self.factor, trained_length=self.trained_length, low=self.low)
+        if number(DOING, "high", self.high) <= self.low:
             raise InputError(
                 DOING,
                 f"high {self.high} is not above low {self.low}",
@@ -189,13 +190,13 @@ class LongRopeScaling:
     attention_factor: float | None = None
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
-        if self.trained_length <= 1:
+        positive(DOING, factor=self.factor)
+        if number(DOING, "trained_length", self.trained_length) <= 1:
             raise InputError(
                 DOING, f"trained_length is {self.trained_length}", "give more than one token"
             )
-        positive(**{f"short[{i}]": one for i, one in enumerate(self.short)})
-        positive(**{f"long[{i}]": one for i, one in enumerate(self.long)})
+        positive(DOING, **{f"short[{i}]": one for i, one in enumerate(self.short)})
+        positive(DOING, **{f"long[{i}]": one for i, one in enumerate(self.long)})
 
     @property
     def amplitude(self) -> float:

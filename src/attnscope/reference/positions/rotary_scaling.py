@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from attnscope.errors import InputError
+from attnscope.reference.given import number, positive
 
 __all__ = [
     "DOING",
@@ -25,7 +26,6 @@ __all__ = [
     "ProportionalScaling",
     "RotaryScaling",
     "Unamplified",
-    "positive",
 ]
 
 Frequencies: TypeAlias = Float64[np.ndarray, " pairs"]
@@ -82,7 +82,7 @@ class LinearScaling(Unamplified):
     factor: float
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
+        positive(DOING, factor=self.factor)
 
     def frequencies(self, plain: Frequencies, base: float, length: int) -> Frequencies:
         """Return all frequencies divided by the factor."""
@@ -109,7 +109,7 @@ class NTKScaling(Unamplified):
     factor: float
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
+        positive(DOING, factor=self.factor)
 
     def frequencies(self, plain: Frequencies, base: float, length: int) -> Frequencies:
         """Return the frequencies of the larger base."""
@@ -142,7 +142,7 @@ class DynamicNTKScaling(Unamplified):
     trained_length: int
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor, trained_length=self.trained_length)
+        positive(DOING, factor=self.factor, trained_length=self.trained_length)
 
     def frequencies(self, plain: Frequencies, base: float, length: int) -> Frequencies:
         """Return the frequencies of the base that this length asks for."""
@@ -173,8 +173,8 @@ class ProportionalScaling(Unamplified):
     factor: float = 1.0
 
     def __post_init__(self) -> None:
-        positive(factor=self.factor)
-        if not 0 < self.share <= 1:
+        positive(DOING, factor=self.factor)
+        if not 0 < number(DOING, "share", self.share) <= 1:
             raise InputError(
                 DOING, f"share is {self.share}", "give a number above 0 and at most 1 (all pairs)"
             )
@@ -194,10 +194,3 @@ def _of_larger_base(plain: Frequencies, stretch: float) -> Frequencies:
             "let at least four features turn, or take LinearScaling",
         )
     return plain * stretch ** (-np.arange(len(plain)) / (len(plain) - 1))
-
-
-def positive(**parameters: float) -> None:
-    """Raise InputError where a parameter is not a positive number."""
-    for name, value in parameters.items():
-        if not 0 < value < np.inf:
-            raise InputError(DOING, f"{name} is {value}", "give a positive number")

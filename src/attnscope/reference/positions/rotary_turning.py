@@ -7,18 +7,19 @@ wrong, so both are named here and `rotary_pairing` converts between them.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
-from attnscope.reference.given import choice, count, fit, real
+from attnscope.reference.given import choice, count, fit, number, real
 from attnscope.reference.positions.rotary_scaling import RotaryScaling
 
 __all__ = [
     "Pairing",
+    "RotaryOptions",
     "rotary",
     "rotary_backward",
     "rotary_frequencies",
@@ -30,6 +31,16 @@ Pairing: TypeAlias = Literal["half", "interleaved"]
 Turned: TypeAlias = Float64[np.ndarray, "... length head_dim"]
 
 _DOING = "turning by rotary positions"
+
+
+class RotaryOptions(TypedDict, total=False):
+    """The arguments of `rotary` that go by name."""
+
+    pairing: Pairing
+    base: float
+    share: float
+    scaling: RotaryScaling | None
+    length: int | None
 
 
 def rotary(
@@ -82,21 +93,12 @@ def rotary(
         array([[0.5403, 0.8415, 0.    , 0.    ]])
     """
     x = real(_DOING, "x", x, axes=2)
-    width = turned_width(x.shape[-1], share)
-    placed = _placed(_DOING, positions, x.shape)
-    cosines, sines = rotary_table(placed, width, base=base, scaling=scaling, length=length)
-    return _turned(x, cosines, sines, pairing)
+    form = RotaryOptions(pairing=pairing, base=base, share=share, scaling=scaling, length=length)
+    return _turned(_DOING, x, positions, **form)
 
 
 def rotary_backward(
-    gradient: ArrayLike,
-    positions: ArrayLike | None = None,
-    *,
-    pairing: Pairing = "half",
-    base: float = 10000.0,
-    share: float = 1.0,
-    scaling: RotaryScaling | None = None,
-    length: int | None = None,
+    gradient: ArrayLike, positions: ArrayLike | None = None, **options: Unpack[RotaryOptions]
 ) -> Turned:
     """Return the gradient of x from that of `rotary`: a turn by the negative angle.
 
@@ -105,11 +107,7 @@ def rotary_backward(
     Args:
         gradient: that of the turned q or k, (..., length, head_dim).
         positions: as in `rotary`.
-        pairing: as in `rotary`.
-        base: as in `rotary`.
-        share: as in `rotary`.
-        scaling: as in `rotary`.
-        length: as in `rotary`.
+        options: pairing, base, share, scaling and length, as in `rotary`.
 
     Raises:
         InputError: as in `rotary`.
@@ -125,10 +123,7 @@ def rotary_backward(
     """
     doing = "taking the gradient of rotary positions"
     gradient = real(doing, "the gradient", gradient, axes=2)
-    width = turned_width(gradient.shape[-1], share)
-    placed = _placed(doing, positions, gradient.shape)
-    cosines, sines = rotary_table(placed, width, base=base, scaling=scaling, length=length)
-    return _turned(gradient, cosines, -sines, pairing)
+    return _turned(doing, gradient, positions, -1.0, **options)
 
 
 def rotary_table(
@@ -171,7 +166,9 @@ def rotary_table(
     if not np.isfinite(found).all():
         first = found[~np.isfinite(found)][0]
         raise InputError(_DOING, f"positions hold {first}", "give finite positions")
-    if length is None:
+    if length is not None:
+        length = count(_DOING, "length", length, least=0)
+    else:
         length = int(np.floor(found.max())) + 1 if found.size else 0
     frequencies = rotary_frequencies(width, base=base, scaling=scaling, length=length)
     angles = found[..., None] * frequencies
@@ -210,7 +207,7 @@ def rotary_frequencies(
             f"the width {width} is odd, and features turn in pairs",
             "give an even head_dim, or a share of it that is even",
         )
-    if not 1 < base < np.inf:
+    if number(_DOING, "the base", base) <= 1:
         raise InputError(_DOING, f"the base is {base}", "give a number above 1, usually 10000")
     plain = base ** (-np.arange(width // 2) / (width / 2))
     if scaling is None:
@@ -236,11 +233,11 @@ def turned_width(head_dim: int, share: float) -> int:
         >>> turned_width(64, 0.25)
         16
     """
-    if not 0 < share <= 1:
+    if not 0 < number(_DOING, "the share", share) <= 1:
         raise InputError(
             _DOING, f"the share is {share}", "give a number above 0 and at most 1 (all features)"
         )
-    width = int(head_dim * share)
+    width = int(count(_DOING, "head_dim", head_dim) * share)
     if width == 0 or width % 2:
         raise InputError(
             _DOING,
@@ -276,19 +273,28 @@ def _placed(
     return found
 
 
-def _turned(
+def _turned(  # noqa: PLR0913 - the arguments of `rotary`
+    doing: str,
     x: Turned,
-    cosines: Float64[np.ndarray, "... length pairs"],
-    sines: Float64[np.ndarray, "... length pairs"],
-    pairing: Pairing,
+    positions: ArrayLike | None,
+    way: float = 1.0,
+    *,
+    pairing: Pairing = "half",
+    base: float = 10000.0,
+    share: float = 1.0,
+    scaling: RotaryScaling | None = None,
+    length: int | None = None,
 ) -> Turned:
-    choice(_DOING, "the pairing", pairing, ("half", "interleaved"))
-    pairs = cosines.shape[-1]
+    """Return x turned by its positions, forth (way 1) or back (way -1)."""
+    choice(doing, "the pairing", pairing, ("half", "interleaved"))
+    width = turned_width(x.shape[-1], share)
+    placed = _placed(doing, positions, x.shape)
+    cosines, sines = rotary_table(placed, width, base=base, scaling=scaling, length=length)
     if pairing == "half":
-        first, second = slice(0, pairs), slice(pairs, 2 * pairs)
+        first, second = slice(0, width // 2), slice(width // 2, width)
     else:
-        first, second = slice(0, 2 * pairs, 2), slice(1, 2 * pairs, 2)
-    a, b = x[..., first], x[..., second]
+        first, second = slice(0, width, 2), slice(1, width, 2)
+    a, b, sines = x[..., first], x[..., second], way * sines
     out = x.copy()
     out[..., first] = a * cosines - b * sines
     out[..., second] = b * cosines + a * sines

@@ -13,7 +13,7 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
-from attnscope.reference.given import count, fit, real, whole
+from attnscope.reference.given import count, fit, gradient_of, real, whole
 from attnscope.reference.positions.distance import whole_distance
 
 __all__ = [
@@ -128,9 +128,7 @@ def shaw_scores_backward(
     """
     doing = "taking the gradients of Shaw's relative keys"
     q, picked, index = _keys(doing, q, table, rows)
-    gradient = real(doing, "the gradient", gradient)
-    wanted = (*q.shape[:-1], picked.shape[-2])
-    fit(doing, {"gradient": gradient.shape}, f"give {wanted}", holds=gradient.shape == wanted)
+    gradient = gradient_of(doing, gradient, (*q.shape[:-1], picked.shape[-2]))
     d_q = np.einsum("...ij,...ijd->...id", gradient, picked)
     return d_q, _collect(gradient[..., None] * q[..., :, None, :], np.shape(table), index)
 
@@ -194,9 +192,7 @@ def shaw_context_backward(
     """
     doing = "taking the gradients of Shaw's relative values"
     weights, picked, index = _values(doing, weights, table, rows)
-    gradient = real(doing, "the gradient", gradient)
-    wanted = (*weights.shape[:-1], picked.shape[-1])
-    fit(doing, {"gradient": gradient.shape}, f"give {wanted}", holds=gradient.shape == wanted)
+    gradient = gradient_of(doing, gradient, (*weights.shape[:-1], picked.shape[-1]))
     d_weights = np.einsum("...id,...ijd->...ij", gradient, picked)
     d_picked = weights[..., None] * gradient[..., :, None, :]
     return d_weights, _collect(d_picked, np.shape(table), index)
@@ -206,8 +202,7 @@ def _keys(
     doing: str, q: ArrayLike, table: ArrayLike, rows: ArrayLike
 ) -> tuple[Float64[np.ndarray, "... queries head_dim"], Picked, Index]:
     """Return q, the row of the table for each pair, and what the table was indexed with."""
-    q, table = real(doing, "q", q, axes=2), real(doing, "the table", table, axes=2)
-    index = _index(doing, table, rows, q.shape[:-2])
+    q, table, index = _indexed(doing, ("q", q), table, rows)
     picked = table[index]
     fit(
         doing,
@@ -222,9 +217,7 @@ def _values(
     doing: str, weights: ArrayLike, table: ArrayLike, rows: ArrayLike
 ) -> tuple[Float64[np.ndarray, "... queries keys"], Picked, Index]:
     """Return the same for the weights in place of q."""
-    weights = real(doing, "weights", weights, axes=2)
-    table = real(doing, "the table", table, axes=2)
-    index = _index(doing, table, rows, weights.shape[:-2])
+    weights, table, index = _indexed(doing, ("weights", weights), table, rows)
     picked = table[index]
     fit(
         doing,
@@ -233,6 +226,16 @@ def _values(
         holds=weights.shape[-2:] == picked.shape[-3:-1],
     )
     return weights, picked, index
+
+
+def _indexed(
+    doing: str, named: tuple[str, ArrayLike], table: ArrayLike, rows: ArrayLike
+) -> tuple[Float64[np.ndarray, " ..."], Float64[np.ndarray, " ..."], Index]:
+    """Return q or the weights, the table, and what the table is indexed with."""
+    name, given = named
+    found = real(doing, name, given, axes=2)
+    table = real(doing, "the table", table, axes=2)
+    return found, table, _index(doing, table, rows, found.shape[:-2])
 
 
 def _index(

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
-from attnscope.reference.given import choice, count, real
+from attnscope.reference.given import choice, count, positive, real
 
 __all__ = ["SinusoidalLayout", "Spacing", "sinusoidal", "sinusoidal_at"]
 
@@ -108,8 +108,7 @@ def sinusoidal_at(
             f"the width {width} is odd, and each sine has its cosine",
             f"give {width + 1}, or {width - 1} and pad it with a column of zeros",
         )
-    if not 0 < base < np.inf:
-        raise InputError(doing, f"the base is {base}", "give a positive number, usually 10000")
+    positive(doing, "give a positive number, usually 10000", base=base)
     pairs = np.arange(width // 2)
     last = width / 2 if spacing == "open" else max(width / 2 - 1, 1)
     angles = real(doing, "positions", positions)[..., None] / base ** (pairs / last)

@@ -9,13 +9,16 @@ from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
 from attnscope.reference.axes import Key, Matrix, Query, Tokens, Value, Vector
+from attnscope.reference.given import count
 from attnscope.reference.heads import split_heads
-from attnscope.reference.norms import rms_norm
 from attnscope.reference.positions import RotaryScaling, rotary, rotary_backward
-from attnscope.reference.positions.rotary import Pairing
-from attnscope.reference.projections import project
+from attnscope.reference.positions.rotary_turning import Pairing, RotaryOptions
+from attnscope.reference.projected.norms import rms_norm
+from attnscope.reference.projected.projections import project
 
 __all__ = ["LatentForm", "LatentWeights", "Streams", "streams"]
+
+DOING = "computing latent attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,14 @@ class LatentForm:
     base: float = 10000.0
     scaling: RotaryScaling | None = None
     eps: float = 1e-6
+
+    def __post_init__(self) -> None:
+        count(DOING, "heads", self.heads)
+
+    @property
+    def rotary(self) -> RotaryOptions:
+        """The part that `rotary` takes, by name."""
+        return {"pairing": self.pairing, "base": self.base, "scaling": self.scaling}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +125,7 @@ def turn(x: Query, form: LatentForm, positions: ArrayLike | None) -> Query:
     >>> float(turn(np.array([[[1.0, 0.0]]]), LatentForm(heads=1), [0])[0, 0, 0])
     1.0
     """
-    return rotary(x, positions, pairing=form.pairing, base=form.base, scaling=form.scaling)
+    return rotary(x, positions, **form.rotary)
 
 
 def turn_back(gradient: Query, form: LatentForm, positions: ArrayLike | None) -> Query:
@@ -123,9 +134,7 @@ def turn_back(gradient: Query, form: LatentForm, positions: ArrayLike | None) ->
     >>> float(turn_back(np.array([[[1.0, 0.0]]]), LatentForm(heads=1), [0])[0, 0, 0])
     1.0
     """
-    return rotary_backward(
-        gradient, positions, pairing=form.pairing, base=form.base, scaling=form.scaling
-    )
+    return rotary_backward(gradient, positions, **form.rotary)
 
 
 def _sizes(weights: LatentWeights, form: LatentForm) -> tuple[int, int]:
@@ -133,12 +142,12 @@ def _sizes(weights: LatentWeights, form: LatentForm) -> tuple[int, int]:
     rows = {name: len(getattr(weights, name)) for name in ("q", "kv_down", "kv_up")}
     rank = np.shape(weights.kv_up)[-1]
     rope = rows["kv_down"] - rank
-    heads = max(form.heads, 1)
+    heads = form.heads
     nope = rows["q"] // heads - rope
-    ragged = form.heads < 1 or rows["q"] % heads or rows["kv_up"] % heads
+    ragged = rows["q"] % heads or rows["kv_up"] % heads
     if ragged or rope < 1 or not 0 < nope < rows["kv_up"] // heads:
         raise InputError(
-            "computing latent attention",
+            DOING,
             f"{rows['q']} rows of q, {rows['kv_down']} of kv_down, kv_up of shape "
             f"{np.shape(weights.kv_up)}, for {form.heads} heads",
             "give q heads·(nope + rope) rows, kv_down rank + rope rows and kv_up "
@@ -146,7 +155,7 @@ def _sizes(weights: LatentWeights, form: LatentForm) -> tuple[int, int]:
         )
     if (weights.q_down is None) != (weights.q_norm is None):
         raise InputError(
-            "computing latent attention",
+            DOING,
             "one of q_down and q_norm alone",
             "give both where q is compressed, or none",
         )

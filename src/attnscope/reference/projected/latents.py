@@ -11,20 +11,21 @@ from dataclasses import dataclass
 from typing import Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from attnscope.reference.arrays import AsArray
 from attnscope.reference.axes import Tokens
 from attnscope.reference.forward import Attention, attention
 from attnscope.reference.heads import merge_heads
-from attnscope.reference.latent_streams import LatentForm, LatentWeights, Streams, streams
 from attnscope.reference.parts import ForwardOptions
-from attnscope.reference.projections import project
+from attnscope.reference.projected.latent_streams import LatentForm, LatentWeights, Streams, streams
+from attnscope.reference.projected.projections import project
 
 __all__ = ["Latent", "latent", "latent_absorbed"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Latent:
+class Latent(AsArray):
     """Every step of one latent attention; as an array its output.
 
     latent: (batch, keys, rank), after the norm; rotary_key: (batch, keys, rope), after the turn:
@@ -37,12 +38,7 @@ class Latent:
     attention: Attention
     output: Tokens
 
-    def __array__(
-        self,
-        dtype: np.dtype | None = None,
-        copy: bool | None = None,  # noqa: FBT001 - NumPy passes it by this name
-    ) -> NDArray[np.float64]:
-        return np.array(self.output, dtype=dtype, copy=copy)
+    main = "output"
 
 
 def latent(

@@ -8,21 +8,21 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from attnscope.errors import InputError
 from attnscope.reference.axes import Tokens
 from attnscope.reference.backward import AttentionGradients, attention_backward
+from attnscope.reference.given import gradient_of
 from attnscope.reference.heads import merge_heads, split_heads
-from attnscope.reference.latent_streams import (
+from attnscope.reference.parts import Options, backward_options
+from attnscope.reference.projected.latent_streams import (
     LatentForm,
     LatentWeights,
     Streams,
     streams,
     turn_back,
 )
-from attnscope.reference.latents import latent
-from attnscope.reference.norms import rms_norm_backward
-from attnscope.reference.parts import Options
-from attnscope.reference.projections import project, project_backward
+from attnscope.reference.projected.latents import latent
+from attnscope.reference.projected.norms import rms_norm_backward
+from attnscope.reference.projected.projections import project, project_backward
 
 __all__ = ["LatentGradients", "latent_backward"]
 
@@ -60,7 +60,8 @@ def latent_backward(
         options: see x; without the edits.
 
     Raises:
-        InputError: as `latent`; or the gradient has not the shape of the output.
+        InputError: as `latent`; or an edit, or a gradient that has not the shape of the output.
+        TypeError: an option that `attention` has not.
 
     >>> rng = np.random.default_rng(0)
     >>> sizes = {"q": (8, 6), "kv_down": (5, 6), "kv_up": (8, 3), "output": (6, 4)}
@@ -69,15 +70,11 @@ def latent_backward(
     >>> latent_backward(np.ones((4, 6)), x, weights, LatentForm(heads=2)).weights.kv_down.shape
     (5, 6)
     """
+    backward_options("latent_backward", options)
     seen = streams(x, weights, form, positions)
     inside = latent(x, weights, form, positions=positions, **options)
-    if np.shape(gradient) != inside.output.shape:
-        raise InputError(
-            "computing the gradients of latent attention",
-            f"a gradient of shape {np.shape(gradient)} for an output of shape "
-            f"{inside.output.shape}",
-            "give the gradient of the output",
-        )
+    doing = "computing the gradients of latent attention"
+    gradient = gradient_of(doing, gradient, inside.output.shape)
     merged = merge_heads(inside.attention.context)
     of_merged, of_output, of_output_bias = project_backward(gradient, merged, weights.output)
     of_context = split_heads(of_merged, form.heads)

@@ -10,16 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Unpack
 
-import numpy as np
-from numpy.typing import NDArray
-
 from attnscope.errors import InputError
+from attnscope.reference.arrays import AsArray
 from attnscope.reference.axes import Key, Query, Tokens, Value
 from attnscope.reference.backward import AttentionGradients, attention_backward
 from attnscope.reference.forward import Attention, attention
+from attnscope.reference.given import gradient_of
 from attnscope.reference.heads import merge_heads, split_heads
-from attnscope.reference.parts import ForwardOptions, Options
-from attnscope.reference.projections import AttentionWeights, project, project_backward
+from attnscope.reference.parts import ForwardOptions, Options, backward_options
+from attnscope.reference.projected.projections import AttentionWeights, project, project_backward
 
 __all__ = [
     "Projected",
@@ -35,7 +34,7 @@ DOING = "computing projected attention"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Projected:
+class Projected(AsArray):
     """Every step of one projected attention; as an array its output.
 
     q: (batch, heads, queries, head_dim). k, v: (batch, kv_heads, keys, head_dim or value_dim).
@@ -50,12 +49,7 @@ class Projected:
     merged: Tokens
     output: Tokens
 
-    def __array__(
-        self,
-        dtype: np.dtype | None = None,
-        copy: bool | None = None,  # noqa: FBT001 - NumPy passes it by this name
-    ) -> NDArray[np.float64]:
-        return np.array(self.output, dtype=dtype, copy=copy)
+    main = "output"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,23 +196,24 @@ def projected_backward(
         options: see x.
 
     Raises:
-        InputError: as the forward; or the gradient has not the shape of the output.
+        InputError: as the forward; or an edit, or a gradient that has not the shape of the output.
+        TypeError: an option that `attention` has not.
 
     >>> w = AttentionWeights(np.eye(2), np.eye(2), np.eye(2))
     >>> projected_backward(np.ones((3, 2)), np.ones((3, 2)), w, heads=1).weights.v
     array([[3., 3.],
            [3., 3.]])
     """
+    backward_options("projected_backward", options)
     asked = x if source is None else source
     giving = asked if values is None else values
     seen = _projected(x, asked, giving, weights, heads, kv_heads or heads, **options)
-    if np.shape(gradient) != seen.output.shape:
-        raise InputError(
-            "computing the gradients of projected attention",
-            f"a gradient of shape {np.shape(gradient)} for an output of shape {seen.output.shape}",
-            "give the gradient of the output",
-        )
-    of_merged, of_output, of_output_bias = np.asarray(gradient, dtype=np.float64), None, None
+    doing = "computing the gradients of projected attention"
+    of_merged, of_output, of_output_bias = (
+        gradient_of(doing, gradient, seen.output.shape),
+        None,
+        None,
+    )
     if weights.output is not None:
         of_merged, of_output, of_output_bias = project_backward(
             of_merged, seen.merged, weights.output
