@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -78,7 +80,7 @@ def test_what_was_generated_counts_as_real() -> None:
         return next_number(ids, None)
 
     extend(remember, torch.tensor([[3, 0]]), 3, Sampling(), torch.tensor([[True, False]]))
-    assert seen == [[[1, 0]], [[1, 0, 1]], [[1, 0, 1, 1]]]
+    assert seen == [[[0, 1]], [[0, 1, 1]], [[0, 1, 1, 1]]]
 
 
 @pytest.mark.parametrize(("ids", "count"), [((1, 0), 1), ((1, 2), -1)])
@@ -87,7 +89,25 @@ def test_nothing_to_start_from_is_refused(ids: tuple[int, int], count: int) -> N
         extend(next_number, torch.zeros(ids, dtype=torch.int64), count, Sampling())
 
 
-@pytest.mark.parametrize("arguments", [{"temperature": -0.1}, {"top_k": 0}])
-def test_what_chooses_nothing_is_refused(arguments: dict[str, float]) -> None:
+def test_a_sample_without_a_real_token_is_refused() -> None:
+    real = torch.tensor([[True, False], [False, False]])
+    with pytest.raises(InputError, match="no real token in sample 1"):
+        extend(next_number, torch.zeros(2, 2, dtype=torch.int64), 1, Sampling(), real)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"temperature": -0.1},
+        {"temperature": float("nan")},
+        {"temperature": float("inf")},
+        {"temperature": "hot"},
+        {"top_k": 0},
+        {"top_k": 2.5},
+        {"top_k": True},
+    ],
+    ids=str,
+)
+def test_what_chooses_nothing_is_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="choosing how tokens are drawn"):
-        Sampling(**arguments)  # type: ignore[arg-type]
+        Sampling(**arguments)

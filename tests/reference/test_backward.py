@@ -147,3 +147,24 @@ def test_a_gradient_of_another_shape_is_an_error() -> None:
     case = make(SIZES, 4, frozenset(), seed=0)
     with pytest.raises(InputError, match=r"shape \(2, 3\) for a result of shape \(2, 4, 3, 3\)"):
         backward(case, np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("options", [{"causl": True}, {"is_causal": True}, {"attn_mask": None}])
+def test_an_option_that_the_forward_has_not_is_refused_by_both(options: dict[str, Any]) -> None:
+    x = np.ones((3, 4))
+    text = f"unexpected keyword argument {next(iter(options))!r}"
+    forward: Any = reference.attention
+    with pytest.raises(TypeError, match=text):
+        forward(x, x, x, **options)
+    with pytest.raises(TypeError, match=text):
+        reference.attention_backward(x, x, x, x, **options)
+
+
+def test_an_edit_has_no_gradient() -> None:
+    x = np.ones((3, 4))
+    for name in ("edit_raw_scores", "edit_scores", "edit_weights"):
+        edit: Any = {name: np.zeros_like}
+        with pytest.raises(InputError, match=f"{name}, an edit whose derivative is not known"):
+            reference.attention_backward(x, x, x, x, **edit)
+        none: Any = {name: None}
+        reference.attention_backward(x, x, x, x, **none)

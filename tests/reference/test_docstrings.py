@@ -44,7 +44,10 @@ def test_an_example_that_is_wrong_would_be_noticed() -> None:
     assert "Expected" in failures(wrong)
 
 
-@pytest.mark.parametrize("room", [reference, reference.positions], ids=["reference", "positions"])
+ROOMS = [reference, *(one for one in MODULES if hasattr(one, "__path__"))]
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=[room.__name__ for room in ROOMS])
 def test_public_functions_have_examples(room: ModuleType) -> None:
     shown = {example.name for example in EXAMPLES}
     public = [value for name in room.__all__ if inspect.isfunction(value := getattr(room, name))]

@@ -5,6 +5,7 @@ Each case runs in a fresh process, because this one has long since imported torc
 
 from __future__ import annotations
 
+import pkgutil
 import subprocess
 import sys
 from types import ModuleType
@@ -56,3 +57,10 @@ def test_every_public_name_can_be_had() -> None:
     for name in reference.__all__:
         value = getattr(reference, name)
         assert not isinstance(value, ModuleType), f"a module took the name of {name}"
+
+
+def test_no_module_takes_the_name_of_a_function() -> None:
+    walked = pkgutil.walk_packages(reference.__path__, f"{reference.__name__}.")
+    modules = {found.name.rpartition(".")[2] for found in walked}
+    assert len(modules) > 30
+    assert not modules & set(reference.__all__)

@@ -23,7 +23,6 @@ __all__ = ["exact", "widened"]
 _CASTS = frozenset("float half bfloat16 double type type_as to autocast".split())
 """Operations that change the type; those that don't change a floating type are left alone."""
 
-
 _DRAWS = frozenset("rand_like randn_like normal uniform exponential cauchy log_normal".split())
 """Operations that draw other numbers in float64 than in float32; dropout draws the same."""
 

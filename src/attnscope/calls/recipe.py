@@ -95,7 +95,7 @@ class Recipe:
         dtype = dtype or q.dtype
         queries, keys = q.shape[-2], k.shape[-2]
         start, stop = _bounds(rows, queries)
-        raw = self._raw(q[..., start:stop, :].to(dtype), k.to(dtype))
+        raw = self.raw_scores(q[..., start:stop, :].to(dtype), k.to(dtype))
         scale = self.scale
         if isinstance(scale, Tensor):
             scale = rows_of(scale, start, stop).to(raw)
@@ -166,7 +166,7 @@ class Recipe:
             raise _unreadable("context", f"what {', '.join(changed)} did to the weights")
         values = v.to(dtype or q.dtype)
         return torch.cat(
-            [self._contract(block, values) for block in self.weight_blocks(q, k, dtype)], dim=-2
+            [self.weigh(block, values) for block in self.weight_blocks(q, k, dtype)], dim=-2
         )
 
     def weight_blocks(
@@ -221,10 +221,12 @@ class Recipe:
             return tuple(head % kv_heads for head in range(heads))
         return tuple(head // (heads // kv_heads) for head in range(heads))
 
-    def _raw(self, q: Tensor, k: Tensor) -> Tensor:
+    def raw_scores(self, q: Tensor, k: Tensor) -> Tensor:
+        """Return q·k, each query head with its kv head; errors as `kv_head_of`."""
         return q @ self._expanded(k, q.shape[1]).mT
 
-    def _contract(self, weights: Tensor, v: Tensor) -> Tensor:
+    def weigh(self, weights: Tensor, v: Tensor) -> Tensor:
+        """Return `weights @ v`, each query head with its kv head; errors as `kv_head_of`."""
         return weights @ self._expanded(v, weights.shape[1])
 
     def _expanded(self, x: Tensor, heads: int) -> Tensor:

@@ -249,18 +249,14 @@ class FusedEvidence(Evidence):
         q, k, v = q.double(), k.double(), v.double()
         with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
             if name == "raw_scores":
-                met = list(self.recipe.kv_head_of(q.shape[1], k.shape[1]))
-                return q @ k[:, met].mT
+                return self.recipe.raw_scores(q, k)
             if self.kernel.scores is not None:
                 q, k = q * scale_of(self.q.trail), k * scale_of(self.k.trail)
             scores = self._scores(q, k)
             if name == "scores":
                 return scores
             weights = self._dropped(self.recipe.normalise(scores))
-            if name == "weights":
-                return weights
-            met = list(self.recipe.kv_head_of(weights.shape[1], v.shape[1]))
-            return weights @ v[:, met]
+            return weights if name == "weights" else self.recipe.weigh(weights, v)
 
     # -- gradients -------------------------------------------------------------------------------
 

@@ -141,13 +141,16 @@ class RecordedEvidence(Evidence):
         operands = {"q": self.q_operand, "k": self.k_operand}
         return scale_of(operands[name].trail) if name in operands else 1.0
 
+    def _rows(self, name: str) -> slice:
+        """Return the rows of q or k whose products the weights are left with; all rows of v."""
+        queries, keys = self.axes.cut
+        return {"q": queries, "k": keys, "v": slice(None)}[name]
+
     def _read(self, name: str, arrangement: Arrangement, tensor: Tensor) -> Tensor:
         canonical = arrangement.canonical(tensor)
         if name == "context":
             return canonical
-        if name != "v":
-            canonical = canonical[:, :, self.axes.cut[0 if name == "q" else 1]]
-        canonical, scale = self.spread(canonical), self._scale(name)
+        canonical, scale = self.spread(canonical[:, :, self._rows(name)]), self._scale(name)
         if isinstance(scale, Tensor) or scale != 1.0:
             canonical = canonical / scale
         return self._all_heads(canonical) if name == "q" else self._once(canonical)
@@ -162,7 +165,7 @@ class RecordedEvidence(Evidence):
             canonical = canonical[:, list(self.kv_index)]
         canonical = canonical * self._scale(name)
         own = arrangement.canonical(before).to(canonical.dtype).clone()
-        rows = self.axes.cut[0 if name == "q" else 1] if name != "v" else slice(None)
+        rows = self._rows(name)
         sizes = own[:, :, rows].shape
         own[:, :, rows] = canonical[: sizes[0], : sizes[1]]
         return arrangement.restore(own)
@@ -204,9 +207,7 @@ class RecordedEvidence(Evidence):
         canonical = arrangement.canonical(gradient, add_copies=True)
         if name == "context":
             return canonical
-        canonical = self.spread(canonical)
-        if name != "v":
-            canonical = canonical[:, :, self.axes.cut[0 if name == "q" else 1]]
+        canonical = self.spread(canonical)[:, :, self._rows(name)]
         if name != "q" and self.kv_index is not None:
             canonical = summed(canonical, self.kv_index)
         return canonical * self._scale(name)
@@ -277,8 +278,7 @@ class RecordedEvidence(Evidence):
                 raise unnamed(one, self.products[0].value.held.shape)
             given[self.chain.program.position_of(spot.held)] = spot.write(tensor.double())
         if name == "raw_scores" and self.start.name in _ADDING:
-            met = list(self.recipe.kv_head_of(q.shape[1], k.shape[1]))
-            return q.double() @ k.double()[:, met].mT
+            return self.recipe.raw_scores(q.double(), k.double())
         output, arrangement = self.place_of(name)
         position = self.chain.position(output.node, output.index)
         wanted = [position, *self.chain.changes_of(output)]

@@ -84,7 +84,7 @@ class Tape:
             step.random = random_state(step.tensors[0].device)
         for tensor in step.tensors:
             self._value(tensor)
-        for target in step.targets():
+        for target in (*step.targets(), *_statistics(step)):
             for held in self._held.pop(storage_key(target), []):
                 held.freeze()
 
@@ -199,6 +199,14 @@ class Tape:
             for number in dict.fromkeys(operation.values()):
                 found[number].append(operation)
         return found
+
+
+def _statistics(step: Step) -> list[Tensor]:
+    """Return the running statistics that a normalisation over the batch writes to."""
+    if not step.name.endswith(("batch_norm", "instance_norm")):
+        return []
+    named = [step.kwargs.get(name) for name in ("running_mean", "running_var")]
+    return [each for each in (*step.args[1:3], *named) if isinstance(each, Tensor)]
 
 
 def _itself(tensor: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attnscope.cli.command import Command
+from attnscope.cli.options import attention_option, expect_option, format_option
 from attnscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,12 +59,8 @@ class Asked:
 @click.option(
     "--inputs", metavar="FILE:NAME", help="Inputs: a dict, a tuple, a tensor or a function."
 )
-@click.option("--expect", multiple=True, metavar="KEY=VALUE", help="What the author intends.")
-@click.option(
-    "--attention",
-    type=click.Choice(["eager", "sdpa", "flex"]),
-    help="Kernel of Hugging Face models.",
-)
+@expect_option
+@attention_option
 @click.option(
     "--generate",
     type=click.IntRange(min=1),
@@ -93,13 +90,7 @@ class Asked:
     metavar="DIR",
     help="Save the trace into a new folder.",
 )
-@click.option(
-    "--format",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table for people, or JSON for programs.",
-)
+@format_option
 def command(target: str, **options: Any) -> None:
     """Run TARGET once and list every attention call that really happened.
 

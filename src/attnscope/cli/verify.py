@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from attnscope.cli.command import Command
+from attnscope.cli.options import attention_option, expect_option, format_option
 from attnscope.cli.parameters import Factor, Weights
 from attnscope.errors import AttnscopeError, TargetError
 
@@ -64,12 +65,8 @@ class Asked:
 @click.argument("reference")
 @click.option("--inputs", metavar="FILE:NAME", help="Inputs of both sides.")
 @click.option("--text", multiple=True, help="Text to tokenise; several times, a padded batch.")
-@click.option("--expect", multiple=True, metavar="KEY=VALUE", help="What the author intends.")
-@click.option(
-    "--attention",
-    type=click.Choice(["eager", "sdpa", "flex"]),
-    help="Kernel of Hugging Face models.",
-)
+@expect_option
+@attention_option
 @click.option(
     "--weights",
     type=Weights(),
@@ -103,13 +100,7 @@ class Asked:
     help="Write what --shrink finds as a program; without it, it follows the result.",
 )
 @click.option("--all", is_flag=True, help="Show every stage and every pair of weights.")
-@click.option(
-    "--format",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="A table for people, or JSON for programs.",
-)
+@format_option
 def command(candidate: str, reference: str, **options: Any) -> int:
     """Compare CANDIDATE with REFERENCE: exit 0 if equal, 1 with the first difference.
 

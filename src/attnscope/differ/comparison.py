@@ -11,22 +11,25 @@ import torch
 from torch import Tensor
 
 from attnscope.differ.causes.axes import explain_output
-from attnscope.differ.causes.cuts import explain_gradient
+from attnscope.differ.causes.cuts import explain_gradient, ungraded
+from attnscope.differ.causes.emptyrows import from_empty_rows
 from attnscope.differ.causes.values import explain_weights
 from attnscope.differ.conditions import Condition, compare_conditions
 from attnscope.differ.result import FirstDifference, StageResult, Verification, first_of
 from attnscope.differ.sides.aligning import Alignment, Pair, align
 from attnscope.differ.sides.derived import Derived, derive
-from attnscope.differ.sides.located import Seen
 from attnscope.differ.sides.outputs import OutputPair, compared_outputs
+from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.side import Side, observe
 from attnscope.differ.sides.subject import Inputs, Subject, bind
+from attnscope.differ.walk.attention import attention_steps
 from attnscope.differ.walk.backward import Backward
-from attnscope.differ.walk.forward import Difference, Step, Walk, model_steps
+from attnscope.differ.walk.forward import Walk, model_steps
 from attnscope.differ.walk.judging import Tolerance
 from attnscope.differ.walk.relevance import Relevance
 from attnscope.differ.walk.rounding import coarser
 from attnscope.differ.walk.stages import PROJECTED
+from attnscope.differ.walk.step import Difference, Step
 from attnscope.differ.weights import WeightMap
 from attnscope.errors import AttnscopeError, InputError
 from attnscope.explain import explain
@@ -85,6 +88,12 @@ class Comparison:
         side.dropped = tuple(dropped)
         return side
 
+    def relevance(self) -> Relevance:
+        """Return which rows count, by the masks among the inputs."""
+        inputs = self.inputs
+        named = inputs if isinstance(inputs, Mapping) else dict(enumerate(inputs))
+        return Relevance(named, self.options.expect.get("padding"))
+
     # -- two of a kind ---------------------------------------------------------------------------
 
     def _compared(self, ours: Side, theirs: Side) -> Verification:
@@ -98,11 +107,11 @@ class Comparison:
         if self.tolerance is None:
             self.tolerance = Tolerance.of(_types(outputs), self.options.factor)
         tolerance = self.tolerance
-        relevance = Relevance(_named(self.inputs), self.options.expect.get("padding"))
+        relevance = self.relevance()
         alignment = self._aligned(ours, theirs, tolerance, outputs)
         relevance.see(_scores(alignment))
         walk = Walk(ours, theirs, tolerance, relevance)
-        steps = list(walk.steps(alignment.pairs))
+        steps = list(attention_steps(walk, alignment.pairs))
         ends = list(model_steps(walk, outputs))
         first = self.first(walk, alignment, ends) or coarser(walk, outputs, alignment.pairs)
         if first is not None and first.stage == "model" and first.explanation is None:
@@ -129,7 +138,7 @@ class Comparison:
             if len(side.located) == 1:
                 located.append(side.located[0])
                 continue
-            known = _derived(side, self.inputs, output)
+            known = _by_context(side, self.inputs, output)
             if known is None or len(side.located) > 1:
                 return align(ours, theirs, tolerance)
             located.append(known)
@@ -150,7 +159,10 @@ class Comparison:
             verdict = "missing" if alignment.missing else "extra"
         else:
             verdict = "whole"
-        return replace(first_of(result, None, None), verdict=verdict)
+        found = replace(first_of(result, None, None), verdict=verdict)
+        if verdict == "non-finite" and worst.own is not None and worst.own.equal:
+            return from_empty_rows(found, alignment.pairs, worst.own.largest)
+        return found
 
     def _explained(self, difference: Difference) -> FirstDifference:
         step, scene = difference.step, difference.scene
@@ -172,8 +184,12 @@ class Comparison:
         )
         refused = backward.refused()
         if refused is not None:
-            return [], None, [f"gradients not compared: {refused}"]
-        ends = list(backward.ends(self.pairs))
+            first = ungraded(backward)
+            return [], first, [] if first else [f"gradients not compared: {refused}"]
+        try:
+            ends = list(backward.ends(self.pairs))
+        except RuntimeError as error:
+            return [], None, [f"gradients not compared: a backward raised {error}"]
         steps = list(backward.steps(alignment.pairs))
         if all(step.total.equal for step in ends):
             return steps + ends, None, []
@@ -257,11 +273,7 @@ def _types(outputs: Sequence[OutputPair]) -> set[torch.dtype]:
     return {tensor.dtype for tensor in outputs[0].sides}
 
 
-def _named(inputs: Inputs) -> dict[str, Any]:
-    return dict(inputs) if isinstance(inputs, Mapping) else dict(enumerate(inputs))  # type: ignore[arg-type]
-
-
-def _derived(side: Side, inputs: Inputs, output: Tensor) -> Derived | None:
+def _by_context(side: Side, inputs: Inputs, output: Tensor) -> Derived | None:
     """Return what is known of a plain function that can't be looked into."""
     args, kwargs, _ = bind(side.subject, inputs, "deriving stages")
     names = [parameter.name for parameter in side.subject.parameters_of_run()]

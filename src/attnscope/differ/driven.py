@@ -11,14 +11,16 @@ from torch import Tensor
 from attnscope.differ.result import FirstDifference, Verification
 from attnscope.differ.sides.aligning import Alignment, Pair
 from attnscope.differ.sides.derived import derive
-from attnscope.differ.sides.located import Located, Seen
+from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.outputs import outputs_of
+from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.side import Side, observe
 from attnscope.differ.sides.subject import Subject
-from attnscope.differ.walk.forward import Step, Walk
+from attnscope.differ.walk.attention import attention_steps
+from attnscope.differ.walk.forward import Walk
 from attnscope.differ.walk.judging import Tolerance
-from attnscope.differ.walk.relevance import Relevance
 from attnscope.differ.walk.stages import PROJECTED
+from attnscope.differ.walk.step import Step
 from attnscope.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,16 +51,17 @@ def compare_driven(comparison: Comparison) -> Verification:
     tolerance = Tolerance.of(
         {side.tape.tensors[v].dtype for v in _q_values(side)}, comparison.options.factor
     )
-    named = dict(comparison.inputs) if isinstance(comparison.inputs, Mapping) else {}
-    relevance = Relevance(named, comparison.options.expect.get("padding"))
+    relevance = comparison.relevance()
     for number, located in enumerate(side.located):
         other = _run(function, side, located, comparison)
-        there = _located(other, function, side, located)
+        there = _seen(other, function, side, located)
         sides = (side, other) if plain_is_reference else (other, side)
         both = (located, there) if plain_is_reference else (there, located)
         pair = Pair(number, both[0], both[1])
         walk = Walk(*sides, tolerance, relevance)
-        inner = [step for step in walk.steps((pair,)) if step.stage not in {"input", "output"}]
+        inner = [
+            step for step in attention_steps(walk, (pair,)) if step.stage not in {"input", "output"}
+        ]
         steps += inner
         pairs.append(pair)
         wrong = next((step for step in inner if step.stage == "context"), inner[-1])
@@ -75,16 +78,9 @@ def _q_values(side: Side) -> list[int]:
     return [value for each in side.located for value, _ in each.spots.get("q", [])]
 
 
-def _stage(side: Side, located: Located, name: str) -> Tensor:
-    """Return q, k or v, in float64 where the model can be run so."""
-    if side.is_faithful and name in located.spots:
-        return located.read(name, side.own_values)
-    return located.value(name)
-
-
 def _run(function: Subject, side: Side, located: Located, comparison: Comparison) -> Side:
     """Call the function with q, k and v of a call, kv heads expanded where it needs that."""
-    q, k, v = (_stage(side, located, name) for name in PROJECTED)
+    q, k, v = (side.stage_of(located, name) for name in PROJECTED)
     wanted = _arguments(function, comparison.options.expect)
     try:
         return observe(function, (q, k, v), wanted, comparison.options.seed)
@@ -109,7 +105,7 @@ def _arguments(function: Subject, expect: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _located(side: Side, function: Subject, model: Side, located: Located) -> Seen:
+def _seen(side: Side, function: Subject, model: Side, located: Located) -> Seen:
     """Return the function's own call, or what is known of it without one."""
     if len(side.located) == 1 and side.located[0].shape == located.shape:
         return side.located[0]
@@ -117,7 +113,7 @@ def _located(side: Side, function: Subject, model: Side, located: Located) -> Se
     if outputs:
         output = next(iter(outputs.values()))
         with torch.no_grad():
-            q, k, v = (_stage(model, located, name) for name in PROJECTED)
+            q, k, v = (model.stage_of(located, name) for name in PROJECTED)
             known = derive(q, k, v, output, {})
         if known is not None:
             return known

@@ -79,6 +79,7 @@ def verify(  # noqa: PLR0913  each says what to compare, none changes how
         >>> result.equal, result.first_difference.stage, result.first_difference.explanation.key
         (False, 'scores', 'scale')
     """
+    _check(expect, factor)
     sides = _subject(candidate, "candidate", names, 0), _subject(reference, "reference", names, 1)
     options = Options(
         dict(expect or {}), gradients=gradients, seed=seed, factor=factor, weights=weights
@@ -102,6 +103,25 @@ def _in_more_cases(result: Verification, comparison: Comparison, *, declared: bo
         return replace(result, cases=cases)
     first = replace(wrong.first, case=wrong.case.name) if wrong.first is not None else None
     return replace(result, cases=cases, equal=False, first_difference=first)
+
+
+_EXPECTED = frozenset(
+    "causal prefix padding window documents scale softcap batch_axis sequence_axis cache positions "
+    "dropout".split()
+)
+
+
+def _check(expect: Mapping[str, Any] | None, factor: float) -> None:
+    """Refuse what would be ignored."""
+    unknown = sorted(set(expect or {}) - _EXPECTED)
+    if unknown:
+        raise InputError(
+            "reading expect",
+            f"the key {unknown[0]!r}",
+            f"use one of {', '.join(sorted(_EXPECTED))}",
+        )
+    if not 0 < factor < float("inf"):
+        raise InputError("reading factor", f"{factor}", "give a number above 0; 1 is the default")
 
 
 def _subject(side: Implementation, role: str, names: tuple[str, str] | None, at: int) -> Subject:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attnscope.calls.source import Source
 from attnscope.differ.conditions import Condition
 from attnscope.differ.sides.aligning import Alignment
-from attnscope.differ.walk.forward import Step
 from attnscope.differ.walk.judging import Gap, Tolerance, finite
+from attnscope.differ.walk.step import Step
 from attnscope.differ.weights import WeightMap
 from attnscope.explain import Explanation
 
@@ -166,7 +166,6 @@ class Verification:
     cases: tuple[Case, ...] = ()
     notes: tuple[str, ...] = ()
     seed: int = 0
-    sizes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def compared(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from attnscope.differ.pairing.geometry import CONFIGS, HEAD_DIM, HEADS, KV_HEADS
+from attnscope.differ.pairing.geometry import CONFIGS, HEAD_DIM, HEADS, KV_HEADS, named_in
 from attnscope.differ.pairing.tensors import kind_of
 
 NAMES: Mapping[str, tuple[str, ...]] = {
@@ -54,7 +54,7 @@ def settings_of(model: nn.Module) -> dict[str, Setting]:
     Several values stand where modules differ. An attribute of a module counts only where no config
     of the model says the same.
     """
-    holders = list(_configs(model)) or []
+    holders = list(_configs(model))
     modules = [
         (path or type(model).__name__, module)
         for path, module in model.named_modules()
@@ -81,7 +81,7 @@ def _configs(model: nn.Module) -> Iterator[tuple[str, Any]]:
         if config is not None:
             yield name, config
             for nested in _NESTED:
-                inner = _get(config, nested)
+                inner = named_in(config, nested)
                 if isinstance(inner, Mapping):
                     yield f"{name}.{nested}", inner
 
@@ -91,7 +91,7 @@ def _read(holders: list[tuple[str, Any]], spellings: tuple[str, ...]) -> Setting
     values: dict[object, str] = {}
     for place, holder in holders:
         for spelling in spellings:
-            value = _get(holder, spelling)
+            value = named_in(holder, spelling)
             if isinstance(value, bool | int | float | str):
                 plain = float(value) if type(value) in {int, float} else value
                 values.setdefault(plain, f"{place}.{spelling}")
@@ -110,14 +110,3 @@ def _norm_eps(model: nn.Module) -> Setting | None:
                 values.setdefault(value, f"{path}.{name}")
                 break
     return Setting(tuple(values), next(iter(values.values()))) if values else None
-
-
-def _get(holder: Any, name: str) -> object:
-    if isinstance(holder, Mapping):
-        return holder.get(name)
-    if isinstance(holder, nn.Module):
-        return vars(holder).get(name)
-    try:
-        return getattr(holder, name, None)
-    except Exception:  # noqa: BLE001  a config may refuse a value that differs between layers
-        return None

@@ -41,7 +41,7 @@ class Attention:
         if name in {"q", "k", "v"}:
             return {"q": self.q, "k": self.k, "v": self.v}[name].double()
         if name == "raw_scores":
-            return self._raw_scores()
+            return self.recipe.raw_scores(self.q.double(), self.k.double())
         if name == "scores":
             return self.recipe.scores(self.q, self.k, torch.float64)
         weights = self.recipe.weights(self.q, self.k, torch.float64)
@@ -49,15 +49,9 @@ class Attention:
             weights = self.after(weights)
         return weights if name == "weights" else self.weigh(weights)
 
-    def _raw_scores(self) -> Tensor:
-        heads, kv_heads = self.q.shape[1], self.k.shape[1]
-        met = list(self.recipe.kv_head_of(heads, kv_heads))
-        return self.q.double() @ self.k.double()[:, met].mT
-
     def weigh(self, weights: Tensor) -> Tensor:
         """Return weights @ v, each query head with its kv head."""
         v = self.v.double()
         if v.shape[1] in {1, weights.shape[1]}:
             return weights @ repeat_kv(v, weights.shape[1])
-        met = list(self.recipe.kv_head_of(weights.shape[1], v.shape[1]))
-        return weights @ v[:, met]
+        return self.recipe.weigh(weights, v)

@@ -17,12 +17,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnscope.errors import InputError
+from attnscope.nn.cache import AllOrNone, KeyValueCache
 from attnscope.nn.droprates import Dropouts
 from attnscope.nn.feedforward import ACTIVATIONS, FeedForward
+from attnscope.nn.kinds import described
 from attnscope.nn.multihead import MultiheadAttention
 from attnscope.nn.norms import MakeNorm, Placement, ResidualLayer
 
-__all__ = ["DecoderLayer", "EncoderLayer"]
+__all__ = ["DecoderLayer", "EncoderLayer", "check_choices"]
 
 Tokens: TypeAlias = Float[Tensor, "*tokens width"]
 """(batch, tokens, width), or (tokens, batch, width) where the attention is not batch first."""
@@ -82,6 +84,7 @@ class EncoderLayer(ResidualLayer):
         **attention: Any,
     ) -> None:
         super().__init__()
+        check_choices(feed_forward, norm, dropout)
         parts = {"batch_first": True, **attention}
         self.self_attn = MultiheadAttention(width, heads, dropout.weights, bias, **parts)
         self.feed_forward = feed_forward
@@ -133,10 +136,11 @@ class EncoderLayer(ResidualLayer):
             )[0]
             return self.dropout1(attended)  # type: ignore[no-any-return]
 
-        x = self.residual(1, src, attend)
-        return self.residual(
-            2, x, lambda x: self.dropout2(self.feed_forward(x, self, self.dropout))
-        )
+        with AllOrNone(_caches_of(attending)):
+            x = self.residual(1, src, attend)
+            return self.residual(
+                2, x, lambda x: self.dropout2(self.feed_forward(x, self, self.dropout))
+            )
 
 
 class DecoderLayer(ResidualLayer):
@@ -184,6 +188,7 @@ class DecoderLayer(ResidualLayer):
         **attention: Any,
     ) -> None:
         super().__init__()
+        check_choices(feed_forward, norm, dropout)
         parts = {"batch_first": True, **attention}
         basic = {name: parts[name] for name in ("batch_first", "device", "dtype") if name in parts}
         self.self_attn = MultiheadAttention(width, heads, dropout.weights, bias, **parts)
@@ -261,11 +266,35 @@ class DecoderLayer(ResidualLayer):
             )[0]
             return self.dropout2(attended)  # type: ignore[no-any-return]
 
-        x = self.residual(1, tgt, attend)
-        x = self.residual(2, x, look)
-        return self.residual(
-            3, x, lambda x: self.dropout3(self.feed_forward(x, self, self.dropout))
-        )
+        with AllOrNone(_caches_of(attending)):
+            x = self.residual(1, tgt, attend)
+            x = self.residual(2, x, look)
+            return self.residual(
+                3, x, lambda x: self.dropout3(self.feed_forward(x, self, self.dropout))
+            )
+
+
+def _caches_of(attending: Mapping[str, Any]) -> tuple[KeyValueCache, ...]:
+    cache = attending.get("cache")
+    return (cache,) if isinstance(cache, KeyValueCache) else ()
+
+
+def check_choices(feed_forward: object, norm: object, dropout: object) -> None:
+    """Refuse choices of a layer that are of another kind than they should be.
+
+    Raises:
+        InputError: another kind; the message says what was given.
+    """
+    wanted = None
+    if not isinstance(feed_forward, FeedForward):
+        found, wanted = f"feed_forward: {described(feed_forward)}", "FeedForward(ratio=4)"
+    elif isinstance(norm, nn.Module) or not callable(norm):
+        found, wanted = f"norm: {described(norm)}", "what makes a norm of a width: nn.LayerNorm"
+    elif not isinstance(dropout, Dropouts):
+        found = f"dropout: {described(dropout)}"
+        wanted = "Dropouts(residual=0.1), or Dropouts.everywhere(0.1)"
+    if wanted is not None:
+        raise InputError(doing="building a layer", found=found, todo=f"give {wanted}")
 
 
 # -- from torch's layers ---------------------------------------------------------------------------

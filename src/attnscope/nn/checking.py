@@ -1,41 +1,76 @@
-"""What `MultiheadAttention` refuses, before anything is computed: sizes, widths, masks."""
+"""What the forward of `MultiheadAttention` refuses: types, widths, masks and caches."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.kinds import described
 from attnscope.nn.masks import Mask
 from attnscope.nn.projections import Widths
 from attnscope.nn.refusals import RefusedInputError
 
-__all__ = ["check_cache", "check_inputs", "check_mask", "check_sizes"]
+__all__ = ["check_cache", "check_inputs", "check_mask", "check_types", "check_visible"]
 
 _BATCHED, _UNBATCHED = 3, 2
-_MAKING = "making a MultiheadAttention"
 _ATTENDING = "attending"
+_CAST = {torch.float32, torch.float16, torch.bfloat16}
 
 
-def check_sizes(embed_dim: int, heads: int, kv_heads: int, head_dim: int | None) -> None:
-    """Refuse sizes that don't divide each other."""
-    if embed_dim <= 0 or heads <= 0:
+def check_types(  # noqa: PLR0913, PLR0917  what a forward is given
+    module: nn.Module,
+    query: object,
+    key: object,
+    value: object,
+    key_padding_mask: object,
+    attn_mask: object,
+    mask: object,
+    cache: object,
+) -> None:
+    """Refuse arguments of a forward that are of another kind than they should be.
+
+    Inputs have a type that the module computes in, if autocast doesn't choose it.
+    """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, Tensor):
+            raise RefusedInputError(_ATTENDING, f"{name}: {described(tensor)}", "give a tensor")
+        _check_dtype(module, name, tensor)
+    for name, hiding in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
+        if hiding is not None and not isinstance(hiding, Tensor):
+            raise RefusedInputError(
+                f"masking by {name}",
+                described(hiding),
+                "give a tensor: booleans (True = may NOT attend) or floats to add",
+            )
+    if mask is not None and not isinstance(mask, Mask):
         raise RefusedInputError(
-            _MAKING, f"embed_dim={embed_dim}, num_heads={heads}", "give positive numbers"
+            "masking by mask",
+            described(mask),
+            "give Padding(real), Documents(ids), Causal() …; tensors of torch's convention"
+            " (True = may NOT attend) go to attn_mask or key_padding_mask",
         )
-    if head_dim is None and embed_dim % heads:
+    if cache is not None and not isinstance(cache, KeyValueCache):
         raise RefusedInputError(
-            _MAKING,
-            f"embed_dim {embed_dim}, which is not divisible by num_heads {heads}",
-            "choose them so that embed_dim = num_heads * head_dim, or give head_dim",
+            "attending with a cache", described(cache), "give the one of module.new_cache()"
         )
-    if head_dim is not None and head_dim < 1:
-        raise RefusedInputError(_MAKING, f"head_dim={head_dim}", "give a positive number")
-    if kv_heads < 1 or heads % kv_heads:
+
+
+def _check_dtype(module: nn.Module, name: str, tensor: Tensor) -> None:
+    if torch.compiler.is_compiling():
+        return
+    own = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    if tensor.dtype in own:
+        return
+    cast = tensor.dtype in _CAST and torch.is_autocast_enabled(tensor.device.type)
+    if not cast and (own or not tensor.is_floating_point()):
+        names = " or ".join(sorted(map(str, own))) or "floats"
         raise RefusedInputError(
-            _MAKING,
-            f"num_heads {heads}, which kv_heads {kv_heads} does not divide",
-            "choose kv_heads so that each serves the same number of heads",
+            _ATTENDING,
+            f"{name} {tuple(tensor.shape)} of {tensor.dtype}, with parameters of {names}",
+            f"give {name} as {names}, or convert the module: module.to({tensor.dtype})"
+            if tensor.is_floating_point()
+            else f"give {name} as {names}: token ids go through an embedding first",
         )
 
 
@@ -93,8 +128,23 @@ def check_mask(name: str, mask: Tensor | None, *allowed: tuple[int, ...]) -> Non
         )
 
 
-def check_cache(cache: KeyValueCache, *masks: Mask | None) -> None:
-    """Refuse a cache that forgets what the masks, all of them together, still show."""
+def check_visible(mask: Mask, visible: Tensor, sizes: tuple[int, ...]) -> None:
+    """Refuse what a mask shows of another batch: `sizes` are batch, heads, queries, keys."""
+    fits = visible.dtype == torch.bool and visible.dim() == len(sizes)
+    if fits and all(a in {1, b} for a, b in zip(visible.shape, sizes, strict=True)):
+        return
+    raise RefusedInputError(
+        f"masking by {type(mask).__name__.strip('_')}",
+        f"who may attend as {tuple(visible.shape)} of {visible.dtype}, where (batch, heads,"
+        f" queries, keys) are {sizes}",
+        f"give a mask for {sizes[0]} samples: booleans, True = may attend, axes of 1 are repeated",
+    )
+
+
+def check_cache(cache: KeyValueCache, module: nn.Module, *masks: Mask | None) -> None:
+    """Refuse the cache of another module, or one that forgets what the masks still show."""
+    if not torch.compiler.is_compiling():
+        cache.serve(module)
     reaches = [mask.reach for mask in masks if mask is not None and mask.reach is not None]
     reach = min(reaches, default=None)
     if cache.window is not None and (reach is None or reach - 1 > cache.window):

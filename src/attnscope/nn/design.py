@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
@@ -9,13 +10,14 @@ from typing import Any, Literal, TypeAlias, get_args
 from torch import nn
 
 from attnscope.errors import InputError
-from attnscope.nn.blocks import DecoderLayer, EncoderLayer
+from attnscope.nn.blocks import DecoderLayer, EncoderLayer, check_choices
 from attnscope.nn.droprates import Dropouts
 from attnscope.nn.embeddings import LearnedPositions, SinusoidalPositions, TokenEmbedding
 from attnscope.nn.feedforward import FeedForward
 from attnscope.nn.init.applying import apply
 from attnscope.nn.init.schemes import ScaledResidual, Scheme
-from attnscope.nn.masks import Causal, Mask
+from attnscope.nn.kinds import described, is_count, is_part
+from attnscope.nn.masks import Causal, holds
 from attnscope.nn.norms import MakeNorm, Placement
 from attnscope.nn.positions import ALiBi, Rotary
 
@@ -37,11 +39,15 @@ class Design:
     tied: the head is the embedding's own table (Press & Wolf 2017).
     scheme: how all weights are drawn; None: as torch draws them.
     attention: further parts of every self-attention (``{"kv_heads": 2, "scores": Softcap(50.0)}``).
-    A module in a mapping is shared by all layers, as T5 shares its bias; a function that returns a
-    mapping is asked once a layer.
+    A module in a mapping is a pattern: each stack of layers has a copy of it, which its layers share,
+    as T5 shares its bias. A function that returns a mapping is asked once a layer. A mask that
+    holds a `Causal` is taken as it is, so that ``Causal() | Prefix(n)`` makes a prefix-LM (whose
+    labels of the prefix are for the caller to set to -100); else no token sees a later one, and
+    what ``mask`` shows is what is left of them.
 
     Raises:
-        InputError: positions that have no name here.
+        InputError: sizes that are no positive numbers, choices of another kind, or positions that
+            have no name here.
 
     Example:
         >>> Design(vocabulary=100).width
@@ -64,7 +70,27 @@ class Design:
     attention: Parts | Callable[[], Parts] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse positions that have no name."""
+        """Refuse sizes, parts and positions that make no model."""
+        for name in ("vocabulary", "width", "layers", "heads", "longest"):
+            if not is_count(getattr(self, name)):
+                raise InputError(
+                    doing="designing a language model",
+                    found=f"{name}={getattr(self, name)!r}",
+                    todo="give a positive whole number",
+                )
+        check_choices(self.feed_forward, self.norm, self.dropout)
+        if self.scheme is not None and not is_part(self.scheme, "std"):
+            raise InputError(
+                doing="designing a language model",
+                found=f"scheme: {described(self.scheme)}",
+                todo="give one of attnscope.nn.init, such as init.Normal(), or None",
+            )
+        if not isinstance(self.attention, Mapping) and not callable(self.attention):
+            raise InputError(
+                doing="designing a language model",
+                found=f"attention: {described(self.attention)}",
+                todo='give a mapping of parts, such as {"kv_heads": 2}, or a function that makes it',
+            )
         if self.positions not in get_args(PositionsName):
             raise InputError(
                 doing="designing a language model",
@@ -83,13 +109,13 @@ class Design:
             self.vocabulary, self.width, positions, factor=factor, dropout=self.dropout.embedding
         )
 
-    def encoder_layer(self, *, causal: bool) -> EncoderLayer:
-        """Return one layer of self-attention, causal in a decoder-only model."""
-        return EncoderLayer(self.width, self.heads, **self._choices(), **self._parts(causal=causal))
+    def encoder(self, *, causal: bool) -> nn.ModuleList:
+        """Return the layers of self-attention, causal in a decoder-only model."""
+        return self._stack(EncoderLayer, causal=causal)
 
-    def decoder_layer(self) -> DecoderLayer:
-        """Return one layer with attention to a memory."""
-        return DecoderLayer(self.width, self.heads, **self._choices(), **self._parts(causal=True))
+    def decoder(self) -> nn.ModuleList:
+        """Return the layers with attention to a memory."""
+        return self._stack(DecoderLayer, causal=True)
 
     def last_norm(self) -> nn.Module:
         """Return the norm behind the last layer: under "post" each layer has ended with one."""
@@ -116,11 +142,33 @@ class Design:
             "bias": self.bias,
         }
 
-    def _parts(self, *, causal: bool) -> dict[str, Any]:
-        parts = dict(self.attention() if callable(self.attention) else self.attention)
+    def _stack(
+        self, kind: type[EncoderLayer] | type[DecoderLayer], *, causal: bool
+    ) -> nn.ModuleList:
+        """Return all layers; they share the parts of a mapping with each other, and no more."""
+        given = self.attention
+        if not callable(given):
+            shared = _copied(given)
+            given = lambda: shared  # noqa: E731  one mapping for all layers
+        return nn.ModuleList(
+            kind(self.width, self.heads, **self._choices(), **self._parts(given(), causal=causal))
+            for _ in range(self.layers)
+        )
+
+    def _parts(self, given: Parts, *, causal: bool) -> dict[str, Any]:
+        parts = dict(given)
         if self.positions in {"rotary", "alibi"}:
             parts.setdefault("positions", Rotary() if self.positions == "rotary" else ALiBi())
-        given: Mask | None = parts.get("mask")
-        if causal:
-            parts["mask"] = Causal() if given is None else Causal() & given
+        mask = parts.get("mask")
+        if causal and (mask is None or not holds(mask, Causal)):
+            parts["mask"] = Causal() if mask is None else Causal() & mask
         return parts
+
+
+def _copied(parts: Parts) -> dict[str, Any]:
+    """Return the parts with copies of all modules; one that stands twice stays one."""
+    memo: dict[int, Any] = {}
+    return {
+        name: copy.deepcopy(part, memo) if isinstance(part, nn.Module) else part
+        for name, part in parts.items()
+    }

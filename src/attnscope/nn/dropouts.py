@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from attnscope.nn.kinds import is_number
 from attnscope.nn.refusals import RefusedInputError
 
 __all__ = ["AttentionDropouts"]
@@ -29,10 +30,11 @@ class AttentionDropouts:
     def __post_init__(self) -> None:
         """Refuse what is no probability."""
         for field in fields(self):
-            if not 0 <= getattr(self, field.name) <= 1:
+            rate = getattr(self, field.name)
+            if not is_number(rate) or not 0 <= rate <= 1:
                 raise RefusedInputError(
                     "placing dropout",
-                    f"{field.name}={getattr(self, field.name)}",
+                    f"{field.name}={rate!r}",
                     "give a probability from 0 to 1",
                 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from attnscope.errors import InputError
+from attnscope.nn.kinds import is_number
 
 __all__ = ["Dropouts"]
 
@@ -34,10 +35,11 @@ class Dropouts:
     def __post_init__(self) -> None:
         """Refuse what is no probability."""
         for field in fields(self):
-            if not 0 <= getattr(self, field.name) <= 1:
+            rate = getattr(self, field.name)
+            if not is_number(rate) or not 0 <= rate <= 1:
                 raise InputError(
                     doing="placing dropout",
-                    found=f"{field.name}={getattr(self, field.name)}",
+                    found=f"{field.name}={rate!r}",
                     todo="give a probability from 0 to 1",
                 )
 

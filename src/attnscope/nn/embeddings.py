@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnscope.errors import InputError
+from attnscope.nn.kinds import described, is_count, is_whole
 
 __all__ = ["LearnedPositions", "SinusoidalPositions", "TokenEmbedding", "sinusoidal_table"]
 
@@ -46,10 +47,10 @@ def sinusoidal_table(
         tensor([[0.0000, 1.0000, 0.0000, 1.0000],
                 [0.8415, 0.5403, 0.0100, 0.9999]])
     """
-    if width % 2:
+    if not is_count(width) or width % 2:
         raise InputError(
             doing="making sinusoidal positions",
-            found=f"width={width}",
+            found=f"width={width!r}",
             todo="give an even width: sines and cosines come in pairs",
         )
     if layout not in {"interleaved", "concatenated"}:
@@ -117,17 +118,12 @@ class LearnedPositions(nn.Module):
 
     def __init__(self, longest: int, width: int) -> None:
         super().__init__()
+        _check_sizes("making learned positions", longest=longest, width=width)
         self.positions = nn.Embedding(longest, width)
 
     def forward(self, x: Features, positions: Positions) -> Features:
         """Return x (batch, tokens, width) with its positions (1 or batch, tokens) added."""
-        last = self.positions.num_embeddings - 1
-        if not torch.compiler.is_compiling() and positions.numel() and int(positions.max()) > last:
-            raise InputError(
-                doing="adding learned positions",
-                found=f"position {int(positions.max())}; the table ends at {last}",
-                todo="give shorter inputs, or make the model with a larger `longest`",
-            )
+        _check_rows(positions, self.positions.num_embeddings)
         summed: Tensor = x + self.positions(positions)
         return summed
 
@@ -160,6 +156,7 @@ class TokenEmbedding(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        _check_sizes("making an embedding of tokens", vocabulary=vocabulary, width=width)
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = positions
         self.factor = factor
@@ -183,7 +180,37 @@ class TokenEmbedding(nn.Module):
         return result
 
 
+def _check_sizes(doing: str, **sizes: object) -> None:
+    for name, size in sizes.items():
+        if not is_count(size):
+            raise InputError(doing, f"{name}={size!r}", "give a positive whole number")
+
+
+def _check_rows(positions: Positions, rows: int) -> None:
+    """Refuse positions that a table of so many rows does not have."""
+    doing = "adding learned positions"
+    if not isinstance(positions, Tensor) or not is_whole(positions, positions.dim()):
+        raise InputError(doing, f"positions: {described(positions)}", "give whole numbers")
+    if torch.compiler.is_compiling() or not positions.numel():
+        return
+    low, high = int(positions.min()), int(positions.max())
+    if low < 0 or high >= rows:
+        raise InputError(
+            doing,
+            f"position {low if low < 0 else high}; the table ends at {rows - 1}",
+            "give positions of 0 or more"
+            if low < 0
+            else "give shorter inputs, or make the model with a larger `longest`",
+        )
+
+
 def _check_ids(ids: Ids, vocabulary: int) -> None:
+    if not is_whole(ids, 2):
+        raise InputError(
+            doing="embedding tokens",
+            found=f"ids: {described(ids)}",
+            todo="give token ids (batch, tokens), whole numbers: one sequence is ids[None]",
+        )
     if torch.compiler.is_compiling() or not ids.numel():
         return
     low, high = int(ids.min()), int(ids.max())

@@ -8,11 +8,16 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.cache import AllOrNone, KeyValueCache, check_caches
 from attnscope.nn.design import Design
-from attnscope.nn.generation import Sampling, extend
-from attnscope.nn.language_model import LanguageOutput, new_caches, next_token_loss
-from attnscope.nn.padded import Real, seeing_of
+from attnscope.nn.generation import Sampling, check_prompt, extend
+from attnscope.nn.language_model import (
+    LanguageOutput,
+    check_complete,
+    new_caches,
+    next_token_loss,
+)
+from attnscope.nn.padded import Real, check_real, seeing_of
 
 __all__ = ["EncoderDecoder"]
 
@@ -43,11 +48,9 @@ class EncoderDecoder(nn.Module):
         super().__init__()
         self.design = design
         self.embed = design.embedding(factor=math.sqrt(design.width) if design.tied else 1.0)
-        self.encoder = nn.ModuleList(
-            design.encoder_layer(causal=False) for _ in range(design.layers)
-        )
+        self.encoder = design.encoder(causal=False)
         self.encoder_norm = design.last_norm()
-        self.decoder = nn.ModuleList(design.decoder_layer() for _ in range(design.layers))
+        self.decoder = design.decoder()
         self.decoder_norm = design.last_norm()
         self.head = design.head(self.embed)
         design.draw(self)
@@ -76,26 +79,30 @@ class EncoderDecoder(nn.Module):
             cache: of `new_cache`: `target` are the tokens that follow those in it.
 
         Raises:
-            InputError: ids or padding that don't fit.
+            InputError: ids, labels, padding or caches that don't fit; no cache has grown then.
         """
+        check_caches(cache, len(self.decoder))
         if memory is None:
             memory = self.encode(source, source_real)
-        hidden = None if source_real is None else ~source_real  # torch's: True = padding
-        before = cache[0].length if cache else 0
-        positions, seeing = seeing_of(target, target_real, before)
-        x = self.embed(target, positions)
-        for number, layer in enumerate(self.decoder):
-            own = cache[number] if cache else None
-            x = layer(x, memory, memory_key_padding_mask=hidden, cache=own, **seeing)
-        logits = self.head(self.decoder_norm(x))
-        loss = None if labels is None else next_token_loss(logits, labels)
+        hidden = None
+        if source_real is not None:
+            check_real(source_real, source)
+            hidden = ~source_real  # torch's: True = padding
+        positions, seeing = seeing_of(target, target_real, cache)
+        with AllOrNone(cache or ()):
+            x = self.embed(target, positions)
+            for number, layer in enumerate(self.decoder):
+                own = None if cache is None else cache[number]
+                x = layer(x, memory, memory_key_padding_mask=hidden, cache=own, **seeing)
+            logits = self.head(self.decoder_norm(x))
+            loss = None if labels is None else next_token_loss(logits, labels)
         return LanguageOutput(logits, loss, cache)
 
     def encode(
         self, source: Int[Tensor, "batch source"], real: Real | None = None
     ) -> Float[Tensor, "batch source width"]:
         """Return the memory: the encoder's output for a source."""
-        positions, seeing = seeing_of(source, real, 0)
+        positions, seeing = seeing_of(source, real)
         x = self.embed(source, positions)
         for layer in self.encoder:
             x = layer(x, **seeing)
@@ -118,6 +125,9 @@ class EncoderDecoder(nn.Module):
         cached: bool = True,
     ) -> Int[Tensor, "batch all"]:
         """Return `target` with `count` more tokens; arguments as for `CausalLanguageModel`."""
+        check_prompt(target, count, sampling, target_real)
+        if cached:
+            check_complete(self.decoder, target, target_real, count)
         with torch.no_grad():
             memory = self.encode(source, source_real)
         cache = self.new_cache() if cached else None
@@ -134,4 +144,4 @@ class EncoderDecoder(nn.Module):
             ).logits
             return logits
 
-        return extend(predict, target, count, sampling or Sampling(), target_real)
+        return extend(predict, target, count, sampling, target_real)

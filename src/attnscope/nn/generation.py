@@ -11,9 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from attnscope.errors import InputError
-from attnscope.nn.padded import PerSample, Real, check_real, last_real
+from attnscope.nn.kinds import described, is_count, is_number, is_whole
+from attnscope.nn.padded import PerSample, Real, check_real, padding_first
 
-__all__ = ["Sampling", "extend"]
+__all__ = ["Sampling", "check_prompt", "extend"]
 
 Ids: TypeAlias = Int[Tensor, "batch tokens"]
 Extended: TypeAlias = Int[Tensor, "batch all"]
@@ -50,10 +51,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         """Refuse values that choose nothing."""
-        if self.temperature < 0 or (self.top_k is not None and self.top_k < 1):
+        hot = is_number(self.temperature) and self.temperature >= 0
+        if not hot or (self.top_k is not None and not is_count(self.top_k)):
             raise InputError(
                 doing="choosing how tokens are drawn",
-                found=f"temperature={self.temperature}, top_k={self.top_k}",
+                found=f"temperature={self.temperature!r}, top_k={self.top_k!r}",
                 todo="give a temperature of 0 (the likeliest) or more, and a top_k of 1 or more",
             )
 
@@ -71,32 +73,65 @@ class Sampling:
 
 @torch.no_grad()
 def extend(
-    predict: Predict, ids: Ids, count: int, sampling: Sampling, real: Real | None = None
+    predict: Predict,
+    ids: Ids,
+    count: int,
+    sampling: Sampling | None = None,
+    real: Real | None = None,
 ) -> Extended:
     """Return `ids` (batch, tokens) with `count` more tokens, each chosen from what `predict` says.
 
-    A prompt that is padded on the right is continued from its last real token; the new tokens stand
-    behind the padding, and are real.
+    Padding is moved to the left before anything is predicted, so that new tokens follow the last
+    real one. In what is returned the prompts are as they were given, and the new tokens stand
+    behind.
 
     Raises:
-        InputError: an empty prompt, a negative count, or padding that does not fit.
+        InputError: an empty prompt, a negative count, or padding or sampling that does not fit.
     """
-    if count < 0 or not ids.shape[1]:
-        raise InputError(
-            doing="generating",
-            found=f"a prompt of {ids.shape[1]} tokens and count={count}",
-            todo="give one token or more to start from, and a count of 0 or more",
-        )
-    at: Tensor | None = None
+    check_prompt(ids, count, sampling, real)
+    sampling = sampling or Sampling()
+    sequence = ids
     if real is not None:
-        check_real(real, ids)
-        at = last_real(real)
-    samples = torch.arange(len(ids), device=ids.device)
+        sequence, real = padding_first(ids, real)
     for _ in range(count):
-        logits = predict(ids, real)
-        last = logits[:, -1] if at is None else logits[samples, at]
-        at = None  # from now on the last token is real everywhere
-        ids = torch.cat([ids, sampling.choose(last)[:, None]], -1)
+        logits = predict(sequence, real)
+        sequence = torch.cat([sequence, sampling.choose(logits[:, -1])[:, None]], -1)
         if real is not None:
             real = torch.nn.functional.pad(real, (0, 1), value=True)
-    return ids
+    return torch.cat([ids, sequence[:, ids.shape[1] :]], -1)
+
+
+def check_prompt(ids: Tensor, count: int, sampling: object, real: Real | None) -> None:
+    """Refuse what can't be extended.
+
+    Raises:
+        InputError: as `extend`.
+    """
+    if sampling is not None and not isinstance(sampling, Sampling):
+        raise InputError(
+            doing="generating",
+            found=f"sampling: {described(sampling)}",
+            todo="give Sampling(temperature, top_k=…), or leave it out for the likeliest token",
+        )
+    if not is_whole(ids, 2):
+        raise InputError(
+            doing="generating",
+            found=f"a prompt: {described(ids)}",
+            todo="give token ids (batch, tokens), whole numbers",
+        )
+    if not is_count(count, 0) or not ids.shape[1]:
+        raise InputError(
+            doing="generating",
+            found=f"a prompt of {ids.shape[1]} tokens and count={count!r}",
+            todo="give one token or more to start from, and a count of 0 or more",
+        )
+    if real is None:
+        return
+    check_real(real, ids)
+    empty = (~real.any(-1)).nonzero().flatten().tolist()
+    if empty:
+        raise InputError(
+            doing="generating",
+            found=f"no real token in sample {empty[0]}",
+            todo="give one token or more to start from in each sample",
+        )

@@ -13,6 +13,9 @@ from typing import TypeAlias
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnscope.errors import InputError
+from attnscope.nn.kinds import described
+
 __all__ = ["AcrossHeads", "HeadNorm", "NormOfWidth", "PerHead", "build_norm"]
 
 NormOfWidth: TypeAlias = Callable[[int], nn.Module]
@@ -34,7 +37,7 @@ class PerHead:
     def build(self, heads: int, head_dim: int) -> nn.Module:
         """Return the module for (batch, heads, tokens, head_dim)."""
         del heads
-        return self.norm(head_dim)
+        return _made(self.norm, head_dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class AcrossHeads:
 
     def build(self, heads: int, head_dim: int) -> nn.Module:
         """Return the module for (batch, heads, tokens, head_dim)."""
-        return _Across(self.norm(heads * head_dim))
+        return _Across(_made(self.norm, heads * head_dim))
 
 
 HeadNorm: TypeAlias = NormOfWidth | PerHead | AcrossHeads
@@ -73,3 +76,19 @@ def build_norm(norm: HeadNorm | None, heads: int, head_dim: int) -> nn.Module | 
         return None
     arranged = norm if isinstance(norm, (PerHead, AcrossHeads)) else PerHead(norm)
     return arranged.build(heads, head_dim)
+
+
+def _made(norm: NormOfWidth, width: int) -> nn.Module:
+    """Return the norm of a width.
+
+    Raises:
+        InputError: it makes none.
+    """
+    made = None if isinstance(norm, nn.Module) or not callable(norm) else norm(width)
+    if isinstance(made, nn.Module):
+        return made
+    raise InputError(
+        f"making a norm of width {width}",
+        described(norm),
+        "give what makes one, such as torch.nn.RMSNorm",
+    )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from attnscope.nn.cache import KeyValueCache
+from attnscope.errors import InputError
+from attnscope.nn.cache import AllOrNone, KeyValueCache, check_caches
 from attnscope.nn.design import Design
-from attnscope.nn.generation import Sampling, extend
+from attnscope.nn.generation import Sampling, check_prompt, extend
+from attnscope.nn.kinds import described, is_whole
 from attnscope.nn.multihead import MultiheadAttention
-from attnscope.nn.padded import Real, seeing_of
+from attnscope.nn.padded import Real, positions_of, seeing_of
 
 __all__ = ["CausalLanguageModel", "LanguageOutput", "new_caches", "next_token_loss"]
 
@@ -60,7 +63,7 @@ class CausalLanguageModel(nn.Module):
         super().__init__()
         self.design = design
         self.embed = design.embedding()
-        self.layers = nn.ModuleList(design.encoder_layer(causal=True) for _ in range(design.layers))
+        self.layers = design.encoder(causal=True)
         self.norm = design.last_norm()
         self.head = design.head(self.embed)
         design.draw(self)
@@ -84,15 +87,16 @@ class CausalLanguageModel(nn.Module):
             cache: of `new_cache`: `ids` are the tokens that follow those in it.
 
         Raises:
-            InputError: ids or padding that don't fit.
+            InputError: ids, labels, padding or caches that don't fit; no cache has grown then.
         """
-        before = cache[0].length if cache else 0
-        positions, seeing = seeing_of(ids, real, before)
-        x = self.embed(ids, positions)
-        for number, layer in enumerate(self.layers):
-            x = layer(x, cache=cache[number] if cache else None, **seeing)
-        logits = self.head(self.norm(x))
-        loss = None if labels is None else next_token_loss(logits, labels)
+        check_caches(cache, len(self.layers))
+        positions, seeing = seeing_of(ids, real, cache)
+        with AllOrNone(cache or ()):
+            x = self.embed(ids, positions)
+            for number, layer in enumerate(self.layers):
+                x = layer(x, cache=None if cache is None else cache[number], **seeing)
+            logits = self.head(self.norm(x))
+            loss = None if labels is None else next_token_loss(logits, labels)
         return LanguageOutput(logits, loss, cache)
 
     def new_cache(self) -> list[KeyValueCache]:
@@ -117,7 +121,14 @@ class CausalLanguageModel(nn.Module):
             sampling: temperature, top-k, generator; None: the likeliest token each time.
             real: (batch, tokens), True = real token.
             cached: keep keys and values of earlier tokens; the tokens are the same without.
+
+        Raises:
+            InputError: an empty prompt, arguments that don't fit; or a mask that shows tokens of
+                the prompt what is generated later, of which a cache knows nothing.
         """
+        check_prompt(ids, count, sampling, real)
+        if cached:
+            check_complete(self.layers, ids, real, count)
         cache = self.new_cache() if cached else None
 
         def predict(all_ids: Tensor, all_real: Tensor | None) -> Tensor:
@@ -125,13 +136,39 @@ class CausalLanguageModel(nn.Module):
             logits: Tensor = self(all_ids[:, start:], real=all_real, cache=cache).logits
             return logits
 
-        return extend(predict, ids, count, sampling or Sampling(), real)
+        return extend(predict, ids, count, sampling, real)
 
 
 def new_caches(layers: Iterable[nn.Module]) -> list[KeyValueCache]:
     """Return an empty cache for the self-attention of each layer."""
     attentions = (layer.get_submodule("self_attn") for layer in layers)
     return [one.new_cache() for one in attentions if isinstance(one, MultiheadAttention)]
+
+
+def check_complete(layers: Iterable[nn.Module], ids: Tensor, real: Real | None, count: int) -> None:
+    """Refuse masks that show a token what is generated after it: a cache would not show it.
+
+    Raises:
+        InputError: such a mask, as a prefix that is longer than the prompt.
+    """
+    if real is None:
+        real = torch.ones_like(ids, dtype=torch.bool)
+    real = F.pad(real.sort(-1).values, (0, count), value=True)  # as it is generated: padding first
+    place, counted = torch.arange(real.shape[1], device=ids.device), positions_of(real)
+    end = place.clamp_min(ids.shape[1] - 1)  # what there is when a query is computed
+    for layer in layers:
+        mask = layer.get_submodule("self_attn").mask
+        if mask is None:
+            seen = True
+        else:
+            visible = mask.among(place, place, counted) & (place > end[:, None])
+            seen = bool((visible & real[:, None, :, None]).any())
+        if seen:
+            raise InputError(
+                doing="generating with a cache",
+                found=f"the mask {mask}, which shows tokens what is generated after them",
+                todo="use cached=False, or give a prompt that holds the whole prefix",
+            )
 
 
 def next_token_loss(
@@ -141,14 +178,39 @@ def next_token_loss(
 
     Labels of -100 are left out; where none is left the loss is 0.
 
+    Raises:
+        InputError: labels of another shape or type, or out of the vocabulary.
+
     Example:
         >>> import torch
         >>> logits = torch.zeros(1, 3, 4)  # uniform over 4 tokens: log 4 each
         >>> next_token_loss(logits, torch.tensor([[0, 1, -100]]))
         tensor(1.3863)
     """
-    wanted = labels[:, 1:].flatten()
+    _check_labels(labels, logits)
+    wanted = labels[:, 1:].flatten().long()
     total = F.cross_entropy(
         logits[:, :-1].flatten(0, 1), wanted, ignore_index=IGNORED, reduction="sum"
     )
     return total / (wanted != IGNORED).sum().clamp_min(1)
+
+
+def _check_labels(labels: Tensor, logits: Tensor) -> None:
+    """Refuse labels that are not one token of the vocabulary, or -100, for each row of logits.
+
+    Raises:
+        InputError: another type, shape or value.
+    """
+    found, vocabulary = None, logits.shape[-1]
+    if not is_whole(labels, 2) or labels.shape != logits.shape[:-1]:
+        found = f"labels: {described(labels)}, for logits {tuple(logits.shape)}"
+    elif not torch.compiler.is_compiling():
+        wrong = labels[(labels != IGNORED) & ((labels < 0) | (labels >= vocabulary))]
+        if wrong.numel():
+            found = f"the label {int(wrong[0])}, of a vocabulary of {vocabulary}"
+    if found is not None:
+        raise InputError(
+            doing="comparing predictions with labels",
+            found=found,
+            todo=f"give one token of the vocabulary for each id, or {IGNORED} to leave it out",
+        )

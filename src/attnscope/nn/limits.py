@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from attnscope.axes import Bias, Query, Scores, Visible
-from attnscope.nn.checking import check_mask
+from attnscope.nn.checking import check_mask, check_visible
 from attnscope.nn.masks import Mask
 from attnscope.nn.places import Whereabouts
 from attnscope.nn.positions import Positions
@@ -78,12 +78,21 @@ class Limits:
 def limits_of(
     q: Query, scale: float, where: Whereabouts, positions: Positions | None, *masks: Mask | None
 ) -> Limits:
-    """Return what positions add to the scores of q, and what all masks show."""
+    """Return what positions add to the scores of q, and what all masks show.
+
+    Raises:
+        RefusedInputError: a mask of another batch.
+    """
+    given = [mask for mask in masks if mask is not None]
+    counted = next((mask.counted for mask in given if mask.counted is not None), None)
     visible = bias = None
-    for mask in masks:
-        if mask is not None:
+    for mask in given:
+        if counted is None:
             seen = mask.visible(where.queries, where.keys)
-            visible = seen if visible is None else visible & seen
+        else:
+            seen = mask.among(where.queries, where.keys, counted)
+        check_visible(mask, seen, (*q.shape[:3], where.keys.shape[0]))
+        visible = seen if visible is None else visible & seen
     if positions is not None:
         bias = positions.bias(q * scale, where.query_positions, where.key_positions)
     return Limits(bias=bias, visible=visible)

@@ -15,8 +15,10 @@ from torch.nn import functional as F
 
 from attnscope.axes import Context, Key, Query, Value, Weights
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.checking import check_cache, check_inputs, check_sizes
+from attnscope.nn.checking import check_cache, check_inputs, check_types
+from attnscope.nn.checking_parts import check_fit, check_parts, check_sizes
 from attnscope.nn.dropouts import AttentionDropouts
+from attnscope.nn.fused import fuses, is_plain
 from attnscope.nn.headnorm import HeadNorm, build_norm
 from attnscope.nn.heads import (
     Tokens,
@@ -32,10 +34,10 @@ from attnscope.nn.last import LastCall, keeps_its_own_forward, remembered
 from attnscope.nn.limits import Limits, TorchMasks, limits_of
 from attnscope.nn.masks import Mask
 from attnscope.nn.output import OutputProjection
-from attnscope.nn.parameters import add_parameters, reset_parameters
+from attnscope.nn.parameters import add_parameters, project, reset_parameters
 from attnscope.nn.places import GivenPositions, Whereabouts, whereabouts
 from attnscope.nn.positions import Positions
-from attnscope.nn.projections import Projections, Widths, project_packed, project_separately
+from attnscope.nn.projections import Projections, Widths
 from attnscope.nn.scores import normalise
 
 __all__ = ["MultiheadAttention"]
@@ -132,11 +134,25 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
     ) -> None:
         nn.Module.__init__(self)
         kv_heads = num_heads if kv_heads is None else kv_heads
-        check_sizes(embed_dim, num_heads, kv_heads, head_dim)
+        check_sizes(embed_dim, num_heads, kv_heads, head_dim, kdim, vdim)
+        check_parts(
+            dropout=dropout,
+            scale=scale,
+            projections=projections,
+            qk_norm=qk_norm,
+            positions=positions,
+            scores=scores,
+            mask=mask,
+            sinks=sinks,
+            dropouts=dropouts,
+            context_norm=context_norm,
+            output=output,
+        )
         self.embed_dim, self.num_heads, self.kv_heads = embed_dim, num_heads, kv_heads
         self.kdim = embed_dim if kdim is None else kdim
         self.vdim = embed_dim if vdim is None else vdim
         self.head_dim = embed_dim // num_heads if head_dim is None else head_dim
+        check_fit(num_heads, self.head_dim, positions, sinks)
         self.widths = Widths(
             embed_dim,
             self.kdim,
@@ -162,7 +178,7 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
         # torch's encoder layers ask this before they compute attention by themselves
-        self._qkv_same_embed_dim = self._is_plain and self.widths.same
+        self._qkv_same_embed_dim = is_plain(self) and self.widths.same
         self.register_forward_pre_hook(keeps_its_own_forward)
 
     @remembered
@@ -205,8 +221,9 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
         Raises:
             InputError: shapes, masks or positions that don't fit.
         """
+        check_types(self, query, key, value, key_padding_mask, attn_mask, mask, cache)
         extra = mask is not None or cache is not None or positions is not None
-        if not extra and self._fuses(query, key, value):
+        if not extra and fuses(self, query, key, value):
             return super().forward(
                 query,
                 key,
@@ -222,14 +239,19 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
             query, key, value, batched=batched, batch_first=self.batch_first
         )
         start = 0 if cache is None else cache.length
-        tokens = query.shape[0], key.shape[0]
-        where = whereabouts(*tokens, start, positions, query.device)
+        tokens, batch = (query.shape[0], key.shape[0]), query.shape[1]
+        where = whereabouts(*tokens, batch, start, positions, query.device)
         formula = need_weights or self._needs_formula
 
-        q, k, v = (split(x, self.head_dim) for x in self._projected(query, key, value))
+        q, k, v = (split(x, self.head_dim) for x in project(self, query, key, value))
         q, k = self._normed(q, k)
         q, k = self._turned(q, k, where)
-        k, v, where = self._with_cached(k, v, where, cache, mask)
+        attended = k, v, where.key_positions
+        if cache is not None:
+            check_cache(cache, self, self.mask, mask)
+            attended = cache.joined(*attended)
+            where = where.with_keys(start + tokens[1], attended[2])
+        k, v, _ = attended
         limits = limits_of(q, self._factor, where, self.positions, self.mask, mask)
         masks = TorchMasks(attn_mask, key_padding_mask, is_causal, batched)
         hinted = not formula and cache is None
@@ -240,6 +262,8 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
         context = self._kernel(q, k, v, limits) if weights is None else mix(weights, v)
         output = self._merged(context)
 
+        if cache is not None:  # nothing can be refused any more
+            cache.take(attended, tokens[1])
         if not batched:
             output = output.squeeze(1)
         elif self.batch_first:
@@ -251,18 +275,6 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
 
     # -- the steps ------------------------------------------------------------------------------
 
-    def _projected(
-        self, query: Tokens, key: Tokens, value: Tokens
-    ) -> tuple[Tokens, Tokens, Tokens]:
-        if self.projections is not None:
-            q, k, v = self.projections(query, key, value)
-            return q, k, v
-        bias, widths = self.in_proj_bias, self.widths
-        if self.in_proj_weight is not None:
-            return project_packed(query, key, value, self.in_proj_weight, bias, widths)
-        weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-        return project_separately(query, key, value, weights, bias, widths)
-
     def _normed(self, q: Query, k: Key) -> tuple[Query, Key]:
         if self.q_norm is None or self.k_norm is None:
             return q, k
@@ -272,21 +284,6 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
         if self.positions is None:
             return q, k
         return self.positions.turn(q, k, where.query_positions, where.key_positions)
-
-    def _with_cached(
-        self,
-        k: Key,
-        v: Value,
-        where: Whereabouts,
-        cache: KeyValueCache | None,
-        mask: Mask | None,
-    ) -> tuple[Key, Value, Whereabouts]:
-        if cache is None:
-            return k, v, where
-        check_cache(cache, self.mask, mask)
-        k, v, positions = cache.extend(k, v, where.key_positions)
-        places = torch.arange(cache.length - k.shape[2], cache.length, device=k.device)
-        return k, v, where.with_keys(places, positions)
 
     def _with_extra(self, k: Key, v: Value, limits: Limits) -> tuple[Key, Value, Limits]:
         """Add the learned key and value, and those of zeros, behind all others."""
@@ -350,32 +347,6 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
     def _needs_formula(self) -> bool:
         """Whether there are steps that the fused kernel doesn't know."""
         return self.scores is not None or self.sinks is not None or bool(self.dropouts.scores)
-
-    @property
-    def _is_plain(self) -> bool:
-        """Whether this is `torch.nn.MultiheadAttention` and no more."""
-        parts = (self.scale, self.projections, self.q_norm, self.positions, self.scores)
-        others = (self.mask, self.sinks, self.context_norm)
-        sizes = self.kv_heads == self.num_heads and self.widths.q == self.embed_dim
-        return (
-            sizes
-            and self.one_output
-            and not self.dropouts.any
-            and all(x is None for x in (*parts, *others))
-        )
-
-    def _fuses(self, query: Tensor, key: Tensor, value: Tensor) -> bool:
-        """Return whether PyTorch may take its inference path, which does all in one operation.
-
-        The plain module leaves it to PyTorch then, so that it gives the same bits.
-        """
-        if self.training or not self._is_plain:
-            return False
-        parameters = (self.in_proj_weight, self.in_proj_bias, *self.out_proj.parameters())
-        tensors = (query, key, value, *parameters)
-        return not (
-            torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)
-        )
 
     def draws(self) -> bool:
         """Return whether a forward draws random numbers: in training, with dropout."""

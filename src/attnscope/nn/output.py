@@ -58,4 +58,4 @@ class _Headwise(nn.Module):
 
     def forward(self, context: Context) -> Float[Tensor, "batch queries embed"]:
         output = torch.einsum("bhqd,hde->bqe", context, self.weight)
-        return output if self.bias is None else output + self.bias
+        return output if self.bias is None else output + self.bias.to(output.dtype)

@@ -6,6 +6,7 @@ position counts the real tokens before it, so that a sequence is the same wherev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,15 +15,16 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnscope.errors import InputError
-from attnscope.nn.masks import Mask, Padding, Visible
+from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.kinds import described
+from attnscope.nn.masks import Counted, Mask, Padding, Places, Visible
 
 __all__ = [
-    "Itself",
     "PerSample",
     "Real",
-    "attendable",
+    "RealTokens",
     "check_real",
-    "last_real",
+    "padding_first",
     "positions_of",
     "seeing_of",
 ]
@@ -35,26 +37,28 @@ PerSample: TypeAlias = Int[Tensor, "batch"]
 
 
 @dataclass(frozen=True)
-class Itself(Mask):
-    """Every query sees its own token.
+class RealTokens(Mask):
+    """Queries see real keys, and their own token; masks beside it count real tokens alone.
 
-    Joined to a padding mask with ``|`` it leaves no row empty: padding that stands before all real
-    tokens would see nothing, and give NaN that then spreads.
+    That each sees its own leaves no row empty: padding that stands before all real tokens would
+    see nothing, and give NaN that then spreads.
+
+    real: (batch, all tokens so far); counted: `positions_of(real)`.
 
     Example:
-        >>> Itself().visible(torch.arange(2), torch.arange(2)).int()
-        tensor([[[[1, 0],
+        >>> real = torch.tensor([[False, True]])
+        >>> RealTokens(real, positions_of(real)).visible(torch.arange(2), torch.arange(2)).int()
+        tensor([[[[1, 1],
                   [0, 1]]]], dtype=torch.int32)
     """
 
-    def visible(self, queries: Int[Tensor, " queries"], keys: Int[Tensor, " keys"]) -> Visible:
-        """Return True where key and query are one token."""
-        return (keys == queries[:, None])[None, None]
+    real: Real
+    counted: Counted
 
-
-def attendable(real: Real) -> Mask:
-    """Return the mask of self-attention where `real` tells padding apart: real keys and oneself."""
-    return Padding(real) | Itself()
+    def visible(self, queries: Places, keys: Places) -> Visible:
+        """Return True where the key is real, or the query itself."""
+        itself = (keys == queries[:, None])[None, None]
+        return Padding(self.real).visible(queries, keys) | itself
 
 
 def positions_of(real: Real) -> Int[Tensor, "batch tokens"]:
@@ -68,33 +72,52 @@ def positions_of(real: Real) -> Int[Tensor, "batch tokens"]:
     return (real.cumsum(-1) - 1).clamp_min(0)
 
 
-def seeing_of(ids: Tensor, real: Real | None, before: int) -> tuple[Tensor, dict[str, Any]]:
+def seeing_of(
+    ids: Tensor, real: Real | None, caches: Sequence[KeyValueCache] | None = None
+) -> tuple[Tensor, dict[str, Any]]:
     """Return the positions of tokens, and what self-attention is told where some are padding.
 
     Args:
         ids: the tokens of this forward (batch, tokens).
         real: of all tokens so far; None: all are real.
-        before: tokens in the cache.
+        caches: of the tokens before these.
 
     Raises:
-        InputError: as `check_real`.
+        InputError: as `check_real`; or caches have forgotten what a window shows, since padding
+            stands behind real tokens.
     """
+    before = caches[0].length if caches else 0
     if real is None:
         return torch.arange(before, before + ids.shape[1], device=ids.device)[None], {}
     check_real(real, ids, before)
-    positions = positions_of(real)[:, before:]
-    return positions, {"mask": attendable(real), "positions": positions}
+    _check_kept(real, before, caches or ())
+    counted = positions_of(real)
+    positions = counted[:, before:]
+    return positions, {"mask": RealTokens(real, counted), "positions": positions}
 
 
-def last_real(real: Real) -> PerSample:
-    """Return the index of the last real token of each sample; 0 where there is none.
+def padding_first(ids: Tensor, real: Real) -> tuple[Tensor, Real]:
+    """Return the tokens of each sample with its padding on the left, in their order.
 
     Example:
-        >>> last_real(torch.tensor([[False, True, True], [True, False, False]]))
-        tensor([2, 0])
+        >>> padding_first(torch.tensor([[3, 9, 4]]), torch.tensor([[True, False, True]]))
+        (tensor([[9, 3, 4]]), tensor([[False,  True,  True]]))
     """
-    places = torch.arange(real.shape[-1], device=real.device)
-    return (places * real).amax(-1)
+    order = real.int().argsort(-1, stable=True)
+    return ids.gather(-1, order), real.gather(-1, order)
+
+
+def _check_kept(real: Real, before: int, caches: Sequence[KeyValueCache]) -> None:
+    """Refuse caches that keep the last tokens alone, where padding is among them."""
+    kept = min((cache.kept for cache in caches), default=before)
+    if torch.compiler.is_compiling() or kept == before:
+        return
+    if bool((real[:, :-1] & ~real[:, 1:]).any()):
+        raise InputError(
+            doing="reading which tokens are real",
+            found=f"padding behind real tokens, and caches that keep {kept} of {before} tokens",
+            todo="pad on the left, or use caches without a window: KeyValueCache() for each layer",
+        )
 
 
 def check_real(real: Tensor, ids: Tensor, before: int = 0) -> None:
@@ -104,6 +127,12 @@ def check_real(real: Tensor, ids: Tensor, before: int = 0) -> None:
         InputError: another type or shape; the message names the convention that was found.
     """
     wanted = (ids.shape[0], before + ids.shape[1])
+    if not isinstance(real, Tensor):
+        raise InputError(
+            doing="reading which tokens are real",
+            found=described(real),
+            todo=f"give a tensor of booleans, of shape {wanted}, True = real",
+        )
     if real.dtype == torch.bool and tuple(real.shape) == wanted:
         return
     kind = "1/0 numbers" if real.dtype != torch.bool else "booleans"

@@ -1,4 +1,4 @@
-"""The parameters of `torch.nn.MultiheadAttention`: under its names, made and filled in its order.
+"""The parameters of `torch.nn.MultiheadAttention`, under its names: made, filled and projected with.
 
 The order matters: the same seed gives the same first values.
 """
@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.linear import NonDynamicallyQuantizableLinear
 
+from attnscope.nn.heads import Tokens
 from attnscope.nn.output import OutputProjection
-from attnscope.nn.projections import Projections, Widths
+from attnscope.nn.projections import Projections, Widths, project_packed, project_separately
 
-__all__ = ["add_parameters", "reset_parameters"]
+__all__ = ["add_parameters", "project", "reset_parameters"]
 
 _INPUTS = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 
@@ -51,6 +52,20 @@ def add_parameters(
         else output.build(widths)
     )
     reset_parameters(module)
+
+
+def project(
+    module: Any, query: Tokens, key: Tokens, value: Tokens
+) -> tuple[Tokens, Tokens, Tokens]:
+    """Return q, k and v (tokens, batch, heads · head_dim) of the inputs (tokens, batch, width)."""
+    if module.projections is not None:
+        q, k, v = module.projections(query, key, value)
+        return q, k, v
+    weight, bias, widths = module.in_proj_weight, module.in_proj_bias, module.widths
+    if weight is not None:
+        return project_packed(query, key, value, weight, bias, widths)
+    weights = module.q_proj_weight, module.k_proj_weight, module.v_proj_weight
+    return project_separately(query, key, value, weights, bias, widths)
 
 
 def _shapes(widths: Widths) -> dict[str, tuple[int, ...]]:

@@ -14,6 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attnscope.nn.cache import KeyPositions
+from attnscope.nn.kinds import described
 from attnscope.nn.refusals import RefusedInputError
 
 __all__ = ["GivenPositions", "Whereabouts", "whereabouts"]
@@ -31,29 +32,48 @@ class Whereabouts:
     query_positions: KeyPositions
     key_positions: KeyPositions
 
-    def with_keys(self, keys: Int[Tensor, " keys"], positions: KeyPositions) -> Whereabouts:
-        """Return it with other keys: those of a cache as well."""
-        return Whereabouts(self.queries, keys, self.query_positions, positions)
+    def with_keys(self, end: int, positions: KeyPositions) -> Whereabouts:
+        """Return it with other keys, those of a cache as well: the last ones up to place `end`."""
+        places = torch.arange(end - positions.shape[-1], end, device=self.keys.device)
+        return Whereabouts(self.queries, places, self.query_positions, positions)
 
 
 def whereabouts(
-    queries: int, keys: int, start: int, given: GivenPositions, device: torch.device
+    queries: int, keys: int, batch: int, start: int, given: GivenPositions, device: torch.device
 ) -> Whereabouts:
     """Return where the queries from place `start` on and the new keys stand.
 
     Raises:
-        RefusedInputError: positions for another number of tokens.
+        RefusedInputError: no tensors, or positions for another number of tokens or samples.
     """
     own = torch.arange(start, start + queries, device=device)
     others = own if keys == queries else torch.arange(start, start + keys, device=device)
     if given is None:
         return Whereabouts(own, others, own, others)
-    of_queries, of_keys = given if isinstance(given, tuple) else (given, given)
+    of_queries, of_keys = given if _is_pair(given) else (given, given)
     for name, positions, tokens in (("queries", of_queries, queries), ("keys", of_keys, keys)):
-        if positions.dim() not in {1, 2} or positions.shape[-1] != tokens:
+        fits = isinstance(positions, Tensor) and (
+            positions.dtype not in {torch.bool, torch.complex64, torch.complex128}
+            and positions.dim() in {1, 2}
+            and positions.shape[-1] == tokens
+            and (positions.dim() == 1 or positions.shape[0] in {1, batch})
+        )
+        if not fits:
             raise RefusedInputError(
                 "placing tokens",
-                f"positions {tuple(positions.shape)} for {tokens} {name}",
-                "give (tokens,) or (batch, tokens), or a tuple: those of queries and of keys",
+                f"positions {_shape(positions)} for {tokens} {name} in {batch} samples",
+                "give whole numbers (tokens,) or (batch, tokens), or a tuple of two tensors: those"
+                " of queries and of keys",
             )
     return Whereabouts(own, others, of_queries, of_keys)
+
+
+def _is_pair(given: object) -> bool:
+    return isinstance(given, tuple) and len(given) == 2
+
+
+def _shape(positions: object) -> str:
+    if not isinstance(positions, Tensor):
+        return described(positions)
+    kind = "" if positions.dtype == torch.int64 else f" of {positions.dtype}"
+    return f"{tuple(positions.shape)}{kind}"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attnscope.axes import Scores, Weights
 from attnscope.errors import InputError
+from attnscope.nn.kinds import is_count, is_number
 
 __all__ = ["Sinks", "Softcap", "ZeroSink", "normalise"]
 
@@ -28,8 +29,8 @@ class Softcap(nn.Module):
 
     def __init__(self, cap: float) -> None:
         super().__init__()
-        if not cap > 0:
-            raise InputError("making a soft cap", f"cap={cap}", "give a positive number")
+        if not is_number(cap) or cap <= 0:
+            raise InputError("making a soft cap", f"cap={cap!r}", "give a positive number")
         self.cap = cap
 
     def forward(self, scores: Scores) -> Scores:
@@ -59,16 +60,30 @@ class Sinks(nn.Module):
 
     def __init__(self, heads: int, count: int = 1, start: float = 0.0) -> None:
         super().__init__()
-        self.logits = nn.Parameter(torch.full((heads, count), start))
+        if not is_count(heads) or not is_count(count) or not is_number(start):
+            raise InputError(
+                "making sinks",
+                f"heads={heads!r}, count={count!r}, start={start!r}",
+                "give whole numbers of heads and sinks, 1 or more, and a number to start from",
+            )
+        self.logits = nn.Parameter(torch.full((heads, count), float(start)))
+
+    def require(self, heads: int) -> None:
+        """Refuse another number of heads.
+
+        Raises:
+            InputError: sinks of other heads.
+        """
+        if self.logits.shape[0] != heads:
+            raise InputError(
+                "adding sinks to the scores",
+                f"sinks of {self.logits.shape[0]} heads and scores of {heads}",
+                f"make Sinks({heads})",
+            )
 
     def forward(self, scores: Scores) -> Float[Tensor, "1 heads 1 sinks"]:
         """Return the columns that stand beside the scores."""
-        if self.logits.shape[0] != scores.shape[1]:
-            raise InputError(
-                "adding sinks to the scores",
-                f"sinks of {self.logits.shape[0]} heads and scores of {scores.shape[1]}",
-                f"make Sinks({scores.shape[1]})",
-            )
+        self.require(scores.shape[1])
         return self.logits[None, :, None, :]
 
 

@@ -15,11 +15,14 @@ from attnscope.errors import InputError
 from attnscope.reference.axes import Key, Query, Value
 
 __all__ = [
+    "along",
     "array",
     "choice",
     "count",
     "fit",
+    "flag",
     "gradient_of",
+    "instance",
     "kept",
     "number",
     "positive",
@@ -92,15 +95,17 @@ def count(doing: str, name: str, value: object, least: int = 1) -> int:
     return int(value)
 
 
-def number(doing: str, name: str, value: object) -> float:
-    """Return `value` as one finite number.
+def number(doing: str, name: str, value: object, least: float = -np.inf) -> float:
+    """Return `value` as one finite number of at least `least`.
 
     Raises:
-        InputError: text, a boolean, more than one number, or infinity or NaN.
+        InputError: text, a boolean, more than one number, infinity or NaN, or a smaller one.
     """
     found = array(doing, name, value)
     if found.dtype.kind not in "fiu" or found.ndim or not np.isfinite(found):
         raise InputError(doing, f"{name} is {_shown(value)}", "give one finite number")
+    if found < least:
+        raise InputError(doing, f"{name} is {value}", f"give at least {least:g}")
     return float(found)
 
 
@@ -109,6 +114,25 @@ def positive(doing: str, todo: str = "give a positive number", **numbers: object
     for name, value in numbers.items():
         if number(doing, name, value) <= 0:
             raise InputError(doing, f"{name} is {_shown(value)}", todo)
+
+
+def flag(doing: str, name: str, value: object) -> bool:
+    """Return `value` as True or False; a name or a number in its place would pass for True.
+
+    Raises:
+        InputError: anything but a boolean.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(doing, f"{name} is {_shown(value)}", "give True or False")
+    return bool(value)
+
+
+def instance(doing: str, name: str, value: object, kind: type) -> None:
+    """Raise InputError where `value` is no object of `kind`."""
+    if not isinstance(value, kind):
+        raise InputError(
+            doing, f"{name} is {_shown(value)}", f"give an object of {kind.__name__}, made by it"
+        )
 
 
 def choice(doing: str, name: str, value: object, names: Iterable[str]) -> None:
@@ -142,6 +166,21 @@ def gradient_of(
             "give the gradient of the result",
         )
     return found
+
+
+def along(doing: str, axis: object, **arrays: object) -> tuple[Float64[np.ndarray, " ..."], ...]:
+    """Return arrays of one shape as float64, which are worked on along one of their axes.
+
+    Raises:
+        InputError: not real numbers, shapes that differ, or an axis that they have not.
+    """
+    found = {name: real(doing, name, value, axes=1) for name, value in arrays.items()}
+    shapes = {name: one.shape for name, one in found.items()}
+    fit(doing, shapes, "give all one shape", holds=len(set(shapes.values())) == 1)
+    axes = len(next(iter(shapes.values())))
+    if count(doing, "axis", axis, least=-axes) >= axes:
+        raise InputError(doing, f"axis is {axis} of {axes} axes", f"give -1, or 0 to {axes - 1}")
+    return tuple(found.values())
 
 
 def streams(doing: str, q: object, k: object, v: object) -> tuple[Query, Key, Value]:

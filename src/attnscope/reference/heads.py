@@ -9,6 +9,7 @@ import numpy as np
 
 from attnscope.errors import InputError
 from attnscope.reference.axes import AnyFloat, Tokens
+from attnscope.reference.given import array, choice, count, real, whole
 
 __all__ = ["KvMap", "expand_kv", "kv_head_map", "merge_heads", "split_heads", "sum_groups"]
 
@@ -33,9 +34,9 @@ def split_heads(x: Tokens, heads: int) -> AnyFloat:
     array([[2., 3.],
            [6., 7.]])
     """
-    x = np.asarray(x)
+    x, heads = array("splitting heads", "x", x), count("splitting heads", "heads", heads)
     width = x.shape[-1] if x.ndim else 0
-    if x.ndim < 2 or heads < 1 or width % heads:
+    if x.ndim < 2 or width % heads:
         raise InputError(
             "splitting heads",
             f"an array of shape {x.shape} for {heads} heads",
@@ -59,7 +60,7 @@ def merge_heads(x: AnyFloat) -> Tokens:
     >>> bool((merge_heads(split_heads(x, heads=2)) == x).all())
     True
     """
-    x = np.asarray(x)
+    x = array("merging heads", "x", x)
     if x.ndim < 3:
         raise InputError(
             "merging heads",
@@ -86,10 +87,12 @@ def kv_head_map(heads: int, kv_heads: int, order: KvMap = "repeated") -> tuple[i
     ((0, 0, 1, 1), (0, 1, 0, 1))
     """
     doing = "matching query heads with kv heads"
-    if isinstance(order, str) and order not in {"repeated", "tiled"}:
-        raise InputError(doing, f"the order {order!r}", 'say "repeated", "tiled" or the heads')
-    if not isinstance(order, str):
-        given = tuple(int(head) for head in order)
+    heads = count(doing, "heads", heads, least=0)
+    kv_heads = count(doing, "kv_heads", kv_heads, least=0)
+    if isinstance(order, str):
+        choice(doing, "the order", order, ("repeated", "tiled"))
+    else:
+        given = tuple(int(head) for head in whole(doing, "the map", order, axes=1).flat)
         if len(given) != heads or not all(0 <= head < kv_heads for head in given):
             raise InputError(
                 doing,
@@ -119,6 +122,7 @@ def expand_kv(x: AnyFloat, heads: int, order: KvMap = "repeated") -> AnyFloat:
     >>> expand_kv(np.array([[[1.0]], [[2.0]]]), heads=4).ravel()
     array([1., 1., 2., 2.])
     """
+    x = array("expanding kv heads", "x", x)
     if x.ndim < 3:
         raise InputError(
             "expanding kv heads",
@@ -139,6 +143,8 @@ def sum_groups(gradient: AnyFloat, kv_heads: int, order: KvMap = "repeated") -> 
     >>> sum_groups(np.array([[[1.0]], [[2.0]], [[3.0]], [[4.0]]]), kv_heads=2).ravel()
     array([3., 7.])
     """
+    gradient = real("summing over the heads that share a kv head", "the gradient", gradient, axes=3)
+    kv_heads = count("summing over the heads that share a kv head", "kv_heads", kv_heads)
     met = np.array(kv_head_map(gradient.shape[-3], kv_heads, order))
     mine = [gradient[..., met == kv_head, :, :].sum(-3) for kv_head in range(kv_heads)]
     return np.stack(mine, axis=-3)

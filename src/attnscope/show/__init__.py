@@ -1,7 +1,7 @@
 """Drawing what the other rooms have found; nothing is computed here.
 
-`tables` and `walks` make rich renderables for a terminal, `plots` draws pictures with matplotlib,
-`json` gives plain data for other programs.
+`tables`, `walks` and `verification` make rich renderables for a terminal, `plots` draws pictures
+with matplotlib, `json` gives plain data for other programs.
 """
 
 from __future__ import annotations

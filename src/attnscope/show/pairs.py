@@ -6,12 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscope.differ.weights import WeightMap
+from attnscope.show.ruled import ruled_table
 from attnscope.show.stages import broken, collapsed
 
 Row = tuple[str, str, str, str, str, str]
@@ -36,7 +35,7 @@ def weight_parts(weights: WeightMap, width: int, *, whole: bool) -> Iterator[Ren
     groups = [[row] for row in rows] if whole else _groups(rows)
     lines = [_line(group) for group in groups]
     ours, theirs, said = _widths(lines, width)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table = ruled_table()
     for name, columns in zip(_HEAD, (ours, theirs, said), strict=True):
         table.add_column(name, overflow="fold", width=columns)
     for (candidate, reference, proof), group in zip(lines, groups, strict=True):

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +15,7 @@ from attnscope.differ.result import FirstDifference, StageResult, Verification
 from attnscope.differ.walk.judging import Gap
 from attnscope.differ.walk.stages import FORWARD, GRADIENTS, INSIDE
 from attnscope.show import words
+from attnscope.show.ruled import ruled_table
 
 EQUAL, FAULT, FOLLOWS, CANCELS, DIFFERS = "=", "✗", "↓", "≈", "≠"
 MOST_NAMED = 8
@@ -58,7 +58,7 @@ def stage_parts(result: Verification, width: int) -> Iterator[RenderableType]:
 
 def every_stage(result: Verification) -> Table:
     """Return one row per stage: as both ran, by itself, and where the worst entry is."""
-    table = _plain_table()
+    table = ruled_table()
     for name in ("call", "stage", "where", "as both ran", "by itself", "", "worst entry"):
         right = name in {"call", "as both ran", "by itself"}
         fold = "fold" if name == "where" else "ellipsis"
@@ -158,7 +158,7 @@ def _table(names: Sequence[str], rows: Sequence[_Row], width: int) -> Table:
     gap = 2 if room(2) >= max(map(len, modules)) else 1
     if room(gap) < LEAST_MODULE:
         texts = [[text[:1] for text in row] for row in texts]
-    table = _plain_table(gap)
+    table = ruled_table(gap)
     table.add_column("call", justify="right", style="dim", no_wrap=True)
     table.add_column("module", style="bold", overflow="fold")
     for head in heads:
@@ -291,9 +291,3 @@ def broken(name: str, width: int) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(lines)
-
-
-def _plain_table(gap: int = 2) -> Table:
-    """Return a table with a line below its head; `gap` blanks between columns."""
-    padding = (0, gap - 1, 0, 0)
-    return Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=padding, show_edge=False)

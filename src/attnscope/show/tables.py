@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +12,7 @@ from rich.text import Text
 from attnscope.calls import Call, Source, Trace
 from attnscope.calls.shapes import ShapeRow, ShapeSheet
 from attnscope.show import words
+from attnscope.show.ruled import ruled_table
 
 SAME = "″"
 MOST_LISTED = 12
@@ -74,7 +74,7 @@ def shapes_table(sheet: ShapeSheet, declared: Mapping[int, str] | None = None) -
     """
     files = {words.path(row.source.file) for row in sheet.rows if row.source}
     one = next(iter(files)) if len(files) == 1 else ""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table = ruled_table()
     table.add_column("step", no_wrap=True)
     table.add_column("tensor", style="bold", no_wrap=True)
     table.add_column("shape", no_wrap=True)
@@ -138,7 +138,7 @@ def _calls(calls: Sequence[Call], width: int) -> Table:
         unused = head.index("step")
         head, *rows = [row[:unused] + row[unused + 1 :] for row in (head, *rows)]
     widths = _widths(head, rows, width)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=0, show_edge=False)
+    table = ruled_table(gap=1)
     for name, columns in zip(head, widths, strict=True):
         table.add_column(
             name,

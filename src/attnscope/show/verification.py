@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -15,19 +14,23 @@ from attnscope.differ.result import Case, FirstDifference, Verification
 from attnscope.differ.shrinking.smallest import Shrunk
 from attnscope.show import words
 from attnscope.show.pairs import weight_parts
+from attnscope.show.ruled import ruled_table
 from attnscope.show.stages import every_stage, stage_parts
 
-_SIDES = ("batch", "head", "query", "feature")
-_PAIRS = ("batch", "head", "query", "key")
+_OF_QUERY = ("batch", "head", "query", "feature")
+_OF_KEY = ("batch", "head", "key", "feature")
+_OF_PAIR = ("batch", "head", "query", "key")
 _AXES = {
-    "q": _SIDES,
-    "k": ("batch", "head", "key", "feature"),
-    "v": ("batch", "head", "key", "feature"),
-    "raw_scores": _PAIRS,
-    "scores": _PAIRS,
-    "weights": _PAIRS,
-    "context": _SIDES,
+    "q": _OF_QUERY,
+    "k": _OF_KEY,
+    "v": _OF_KEY,
+    "raw_scores": _OF_PAIR,
+    "scores": _OF_PAIR,
+    "weights": _OF_PAIR,
+    "context": _OF_QUERY,
 }
+"""What an index counts, axis by axis, in the canonical layout of a stage."""
+
 _VERDICTS = {
     "shape": "the shapes differ",
     "non-finite": "NaN or infinity where the other side has none",
@@ -203,7 +206,7 @@ def _cases(cases: Sequence[Case], *, whole: bool) -> Iterator[RenderableType]:
 
 
 def _case_table(cases: Sequence[Case]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table = ruled_table()
     for name in ("case", "", "largest", "note"):
         table.add_column(name, overflow="fold", justify="right" if name == "largest" else "left")
     marks = {True: ("=", "green"), False: ("✗", "bold red"), None: ("–", "dim")}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attnscope.calls.walk import Walk, WalkRow
 from attnscope.show import words
+from attnscope.show.ruled import ruled_table
 
 MOST_KEYS = 16
 MOST_NUMBERS = 6
@@ -98,7 +98,7 @@ def _normalising(walk: Walk, top: WalkRow) -> str:
 def _table(walk: Walk, rows: Sequence[WalkRow], left: int, keys: Sequence[str] | None) -> Table:
     """Return one row a key, in the order of the keys."""
     biased = any(row.bias for row in walk.rows)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+    table = ruled_table(gap=3)
     table.add_column("key", justify="right", style="dim")
     if keys:
         table.add_column("token", overflow="fold")

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.attention.bias import causal_lower_right, causal_upper_left
@@ -102,14 +101,14 @@ BAD: list[tuple[Any, str]] = [
     (lambda: anything.prefix([[1]], 3), r"shape \(1, 1\)"),
     (lambda: anything.causal(-1), "queries is -1; give at least 0"),
     (lambda: anything.causal(2.5), "queries is 2.5; give a whole number"),
-    (lambda: anything.causal(True), "queries is True; give a whole number"),
+    (lambda: anything.causal(queries=True), "queries is True; give a whole number"),
     (lambda: anything.causal(2, -1, "top-left"), "keys is -1"),
     (lambda: anything.window(1.5, 3, sides="past"), "the size is 1.5; give a whole number"),
     (lambda: anything.band(3, 3, 0.5, None), "left is 0.5"),
     (lambda: anything.band(3, 3, None, -2), "right is -2"),
     (lambda: anything.prefix(-1, 3), "lengths -1 of type int64"),
     (lambda: anything.prefix([0, -2], 3), r"lengths \[0, -2\]"),
-    (lambda: anything.prefix(True, 3), "type bool"),
+    (lambda: anything.prefix(length=True, queries=3), "type bool"),
 ]
 
 

@@ -289,7 +289,7 @@ def test_each_parameter_matters(plain: Any, change: dict[str, Any]) -> None:
         (lambda: Llama3Scaling(2.0, 64, 4.0, 4.0), "high 4.0 is not above low 4.0"),
         (lambda: LongRopeScaling((1.0, -1.0), (1.0, 1.0), 64, 2.0), "short[1] is -1.0"),
         (lambda: LongRopeScaling((1.0, 1.0), (0.0, 1.0), 64, 2.0), "long[0] is 0.0"),
-        (lambda: LongRopeScaling((1.0,), (1.0,), 1, 2.0), "trained_length is 1; give more than"),
+        (lambda: LongRopeScaling((1.0,), (1.0,), 1, 2.0), "trained_length is 1; give at least 2"),
         (lambda: ProportionalScaling(1.5), "share is 1.5; give a number above 0 and at most 1"),
         (
             lambda: rotary_frequencies(8, scaling=LongRopeScaling((1.0,), (1.0,), 64, 2.0)),

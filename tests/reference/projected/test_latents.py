@@ -206,3 +206,13 @@ def test_the_rms_norm_is_that_of_torch() -> None:
     assert module.weight.grad is not None
     np.testing.assert_allclose(of_x, leaf.grad, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(of_gain, module.weight.grad, rtol=1e-10, atol=1e-13)
+
+
+def test_options_that_have_no_gradient_are_refused() -> None:
+    x, weights = drawn(compressed=True)
+    options: Any = {"causl": True}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'causl'"):
+        reference.latent_backward(x, x, weights, FORM, **options)
+    options = {"edit_scores": np.zeros_like}
+    with pytest.raises(InputError, match="edit_scores, an edit whose derivative is not known"):
+        reference.latent_backward(x, x, weights, FORM, **options)

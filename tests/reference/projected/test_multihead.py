@@ -233,3 +233,13 @@ def test_weights_that_do_not_fit_are_errors() -> None:
         reference.projected_backward(np.ones((2, 3)), x, weights, 4, kv_heads=2)
     with pytest.raises(InputError, match=r"shape \(8, 4\)"):
         AttentionWeights.from_packed(np.ones((8, 4)))
+
+
+def test_options_that_have_no_gradient_are_refused() -> None:
+    weights = AttentionWeights(np.eye(4), np.eye(4), np.eye(4))
+    options: Any = {"causl": True}
+    with pytest.raises(TypeError, match="unexpected keyword argument 'causl'"):
+        reference.projected_backward(np.ones((3, 4)), np.ones((3, 4)), weights, 2, **options)
+    options = {"edit_scores": np.zeros_like}
+    with pytest.raises(InputError, match="edit_scores, an edit whose derivative is not known"):
+        reference.projected_backward(np.ones((3, 4)), np.ones((3, 4)), weights, 2, **options)

@@ -7,9 +7,8 @@ of code that can't be run in float64, or because its type rounds more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,7 +18,6 @@ from attnscope.differ.sides.outputs import OutputPair, compared_outputs
 from attnscope.differ.sides.side import Side
 from attnscope.differ.walk.forward import Walk
 from attnscope.differ.walk.judging import Tolerance
-from attnscope.differ.walk.relevance import Relevance
 from attnscope.errors import AttnscopeError, InputError
 
 if TYPE_CHECKING:
@@ -105,11 +103,9 @@ def _whole(name: str, comparison: Comparison) -> Trial:
 def _walk(
     comparison: Comparison, sides: tuple[Side, Side], outputs: tuple[OutputPair, ...]
 ) -> Walk:
-    inputs, options = comparison.inputs, comparison.options
-    named: Mapping[Any, Any] = inputs if isinstance(inputs, Mapping) else dict(enumerate(inputs))
     types = {tensor.dtype for tensor in outputs[0].sides}
-    relevance = Relevance(named, options.expect.get("padding"))
-    return Walk(*sides, Tolerance.of(types, options.factor), relevance)
+    tolerance = Tolerance.of(types, comparison.options.factor)
+    return Walk(*sides, tolerance, comparison.relevance())
 
 
 def _excuse(
@@ -141,13 +137,10 @@ def _agree_where_real(walk: Walk, outputs: tuple[OutputPair, ...], real: Tensor)
         mine, other = pair.sides
         if mine.shape != other.shape:
             return False
-        if other.shape[: real.dim()] != real.shape:
-            mask: Tensor | None = None
-        else:
-            mask = ~real.to(other.device)
         wide = [walk.candidate.wide_output(mine), walk.reference.wide_output(other)]
-        if mask is not None:
-            wide = [_cleared(each, mask) for each in wide]
+        if other.shape[: real.dim()] == real.shape:
+            padding = ~real.to(other.device)
+            wide = [_cleared(each, padding) for each in wide]
         if not walk.judge("model", *wide).equal:
             return False
     return True

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from attnscope.calls.program import Operation
+from attnscope.differ.result import FirstDifference
 from attnscope.differ.walk.backward import Backward
-from attnscope.differ.walk.gradients import wide_gradients
+from attnscope.differ.walk.gradients import leaves_of, tape_gradients
 from attnscope.differ.weights import WeightMap
 from attnscope.errors import AttnscopeError
 from attnscope.explain import Explanation
 
-__all__ = ["explain_gradient"]
+__all__ = ["explain_gradient", "ungraded"]
 
 _CUTS = frozenset("detach detach_ data".split())
 
@@ -29,7 +30,7 @@ def explain_gradient(backward: Backward, pairs: WeightMap | None) -> Explanation
 
     def remains(edit: Callable[[Operation], Operation] | None) -> float | None:
         with contextlib.suppress(RuntimeError, AttnscopeError, TypeError):
-            wide = wide_gradients(side, outputs, cotangents, edit)
+            wide = tape_gradients(side, outputs, cotangents, edit)
             return backward.remains(wide, pairs)
         return None
 
@@ -44,6 +45,27 @@ def explain_gradient(backward: Backward, pairs: WeightMap | None) -> Explanation
             return _named(backward, chosen, left)
     left = remains(_opening(cuts)) if len(cuts) > 1 else None
     return _named(backward, cuts, left) if left is not None else None
+
+
+def ungraded(backward: Backward) -> FirstDifference | None:
+    """Return the difference where the reference's output has a gradient and the candidate's none.
+
+    A function that is written in NumPy can have none, and is not held to it.
+    """
+    side = backward.sides[0]
+    if side.subject.wants_arrays or backward.reached(0) or not backward.reached(1):
+        return None
+    if not leaves_of(side):
+        return None
+    cut = next((op for op in side.tape.operations if not op.graded), None)
+    text = "the forward runs without gradients"
+    if cut is not None and cut.source is not None:
+        text += f", first in {cut.name} at {cut.source.file}:{cut.source.line}"
+    explanation = Explanation("gradient-stopped", f"{text}, where the reference's has them", 0.0)
+    source = cut.source if cut is not None else None
+    return FirstDifference(
+        "grad.output", None, "", source, (), None, 1.0, 1.0, 0.0, "numbers", explanation
+    )
 
 
 def _named(backward: Backward, chosen: Sequence[Operation], left: float) -> Explanation:

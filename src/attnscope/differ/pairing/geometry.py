@@ -76,7 +76,7 @@ def _holders(model: nn.Module, path: Sequence[str]) -> Iterator[Any]:
 def _number(holders: Sequence[Any], names: Sequence[str]) -> int | None:
     for holder in holders:
         for name in names:
-            value = _get(holder, name)
+            value = named_in(holder, name)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 return value
     return None
@@ -85,14 +85,15 @@ def _number(holders: Sequence[Any], names: Sequence[str]) -> int | None:
 def _multi_query(holders: Sequence[Any]) -> bool:
     """Whether Falcon's or GPTBigCode's flag says that all heads share one key and value."""
     for holder in holders:
-        if _get(holder, "new_decoder_architecture") is True:
+        if named_in(holder, "new_decoder_architecture") is True:
             return False
-        if _get(holder, "multi_query") is True:
+        if named_in(holder, "multi_query") is True:
             return True
     return False
 
 
-def _get(holder: Any, name: str) -> object:
+def named_in(holder: Any, name: str) -> object:
+    """Return what a config, a mapping or a module itself has under a name; None: nothing."""
     if isinstance(holder, Mapping):
         return holder.get(name)
     if isinstance(holder, nn.Module):

@@ -125,7 +125,7 @@ def _unwrapped(name: str, modules: Mapping[str, nn.Module]) -> str:
         return name
     around = modules[outer]
     layers = [part for part, child in around.named_children() if kind_of(child) in _WRAPPED]
-    parts = [type(around).__name__, *around._modules, *around._parameters]  # noqa: SLF001
+    parts = [type(around).__name__, *around._modules, *around._parameters]  # noqa: SLF001  all, also those that are None
     adapted = any(words.ADAPTER.search(part) for part in parts)
     plain = [part for part in layers if not words.LOW_RANK.search(part)]
     return f"{outer}.{own}" if adapted and plain == [inner] else name

@@ -153,7 +153,7 @@ class WeightMap:
                     continue
                 tensor = targets[one.candidate]
                 own.append((tensor, tensor.detach().clone()))
-                tensor.copy_(value)
+                tensor.data.copy_(value)  # unnoticed by a graph that holds it
         return Restored(tuple(own))
 
     def gradient_pairs(self) -> tuple[GradientPair, ...]:
@@ -255,7 +255,7 @@ class Restored(AbstractContextManager["Restored"]):
         """Give the candidate its own values back; a second time changes nothing."""
         with torch.no_grad():
             for tensor, value in self._own:
-                tensor.copy_(value)
+                tensor.data.copy_(value)  # unnoticed by a graph that holds it
         self._own = ()
 
     def __exit__(

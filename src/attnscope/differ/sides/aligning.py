@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from attnscope.differ.sides.located import AXES, Located, Seen
+from attnscope.differ.sides.located import AXES, Located
 from attnscope.differ.sides.regrouping import regrouping
+from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.side import Side
 from attnscope.differ.walk.judging import Tolerance, compare
 
@@ -52,7 +53,27 @@ def align(candidate: Side, reference: Side, tolerance: Tolerance) -> Alignment:
         if sorted(each.shape for each in ours) != sorted(each.shape for each in theirs):
             pairs = zip(ours, theirs, strict=True)
             return Alignment(tuple(Pair(at, *pair) for at, pair in enumerate(pairs)))
-    return _in_order(ours, theirs)
+    return _by_layer(ours, theirs) or _in_order(ours, theirs)
+
+
+def _by_layer(ours: Sequence[Located], theirs: Sequence[Located]) -> Alignment | None:
+    """Pair calls by the numbers in their modules' paths, where a side lacks some of them."""
+    left, right = ({_layer(each): each for each in side} for side in (ours, theirs))
+    if len(left) < len(ours) or len(right) < len(theirs) or len(ours) == len(theirs):
+        return None
+    both = [key for key in right if key in left]
+    if len(both) < min(len(left), len(right)):
+        return None
+    numbers = {key: at for at, key in enumerate(right)}
+    pairs = tuple(Pair(numbers[key], left[key], right[key]) for key in both)
+    missing = tuple(each for key, each in right.items() if key not in left)
+    extra = tuple(each for key, each in left.items() if key not in right)
+    return Alignment(pairs, missing, extra)
+
+
+def _layer(each: Located) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the numbers in the path of a call's module, and its shape."""
+    return tuple(part for part in each.call.module.split(".") if part.isdigit()), each.shape
 
 
 def _regrouped(ours: Located, theirs: Located) -> Located:

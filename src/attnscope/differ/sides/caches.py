@@ -21,7 +21,10 @@ _DEEPEST = 4
 """Containers in containers in which a module's own cache is looked for."""
 
 SELF = "self"
+"""The name of a cache that the module keeps itself."""
+
 _RESETS = ("reset", "reset_cache", "clear_cache")
+"""Methods that empty it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +84,15 @@ def _detach(value: Any, memo: dict[int, Any], depth: int) -> None:
         _detach(each, memo, depth + 1)
 
 
-def cache_of(side: Subject, expect: Mapping[str, Any]) -> Cache | None:
-    """Return how the forward of a side takes a cache, as declared or as Hugging Face's; or None."""
-    if side.model is None:
+def cache_of(subject: Subject, expect: Mapping[str, Any]) -> Cache | None:
+    """Return how a forward takes a cache: as declared, or as Hugging Face's; None: not at all."""
+    if subject.model is None:
         return None
-    parameters = side.parameters_of_run()
+    parameters = subject.parameters_of_run()
     taken = {parameter.name for parameter in parameters}
-    passed_on = any(p.kind is p.VAR_KEYWORD for p in parameters) and hasattr(side.model, "config")
+    passed_on = any(p.kind is p.VAR_KEYWORD for p in parameters) and hasattr(
+        subject.model, "config"
+    )
     flags = {"use_cache": True} if "use_cache" in taken or passed_on else {}
     said = expect.get("cache")
     if said == SELF or said in taken:
@@ -96,9 +101,9 @@ def cache_of(side: Subject, expect: Mapping[str, Any]) -> Cache | None:
     return Cache(named, flags) if named is not None and flags else None
 
 
-def empty_cache(side: Subject) -> Any:
+def empty_cache(subject: Subject) -> Any:
     """Return the cache to begin with: what the module makes, else None."""
-    make: Callable[[], Any] | None = getattr(side.model, "new_cache", None)
+    make: Callable[[], Any] | None = getattr(subject.model, "new_cache", None)
     return make() if make is not None else None
 
 

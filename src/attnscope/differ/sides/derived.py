@@ -28,6 +28,12 @@ __all__ = ["Derived", "derive"]
 _COARSE = Tolerance(1e-6)
 """The definition is told from others by far more than this."""
 
+_GOLDEN = (3 - sqrt(5)) / 2
+"""Share of an interval that a golden section cuts off."""
+
+_SECTIONS = 80
+"""Golden sections of a step of the grid, after which float64 has no numbers in between."""
+
 
 @dataclass(eq=False)
 class Derived:
@@ -42,7 +48,11 @@ class Derived:
     v: Tensor
     context: Tensor
     definition: Attention | None
-    calls: tuple[Call, ...] = ()
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """No call was recorded."""
+        return ()
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -153,11 +163,9 @@ def _fitted(
                 return Attention(q, k, v, replace(recipe, **changed))  # type: ignore[arg-type]
 
             number = _best(lambda value: _distance(make(value), context))
-            if (
-                number is not None
-                and compare(make(number).stage("context"), context, _COARSE).equal
-            ):
-                return make(number)
+            found = make(number) if number is not None else None
+            if found is not None and compare(found.stage("context"), context, _COARSE).equal:
+                return found
     return None
 
 
@@ -167,24 +175,19 @@ def _distance(attention: Attention, context: Tensor) -> float:
 
 
 def _best(distance: Callable[[float], float]) -> float | None:
-    """Return the number from 1e-3 to 1e3 where a distance is smallest: a grid, then thirds."""
+    """Return the number from 1e-3 to 1e3 where a distance is smallest: grid, golden sections."""
     grid = [10 ** (step / 8) for step in range(-24, 25)]
     values = [distance(number) for number in grid]
     at = min(range(len(grid)), key=values.__getitem__)
     if not 0 < at < len(grid) - 1:
         return None
     low, high = grid[at - 1], grid[at + 1]
-    for _ in range(_HALVINGS):
+    for _ in range(_SECTIONS):
         first, second = low + (high - low) * _GOLDEN, high - (high - low) * _GOLDEN
         low, high = (low, second) if distance(first) < distance(second) else (first, high)
     middle = (low + high) / 2
-    return (
-        float(f"{middle:.7g}") if distance(float(f"{middle:.7g}")) <= distance(middle) else middle
-    )
-
-
-_HALVINGS = 80
-_GOLDEN = 0.381966
+    rounded = float(f"{middle:.7g}")
+    return rounded if distance(rounded) <= distance(middle) else middle
 
 
 def _four(tensor: Tensor) -> Tensor:

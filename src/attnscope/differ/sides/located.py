@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
@@ -24,10 +23,7 @@ from attnscope.differ.sides.regrouping import Regrouping
 from attnscope.differ.walk.stages import PROJECTED
 from attnscope.explain import Attention
 
-if TYPE_CHECKING:
-    from attnscope.differ.sides.derived import Derived
-
-__all__ = ["AXES", "Located", "Seen", "locate"]
+__all__ = ["AXES", "Located"]
 
 AXES = {"heads": 1, "batch": 0, "queries": 2}
 """Axis of the canonical layout along which several calls can be one."""
@@ -110,6 +106,13 @@ class Located:
         spots = self.spots.get("context")
         return _projected(self.tape, spots[-1][0], self.weights) if spots else None
 
+    @property
+    def stage_values(self) -> tuple[int, ...]:
+        """All values that are a stage, in the order of the stages inside, around them last."""
+        inside = [value for spots in self.spots.values() for value, _ in spots]
+        around = [*self.received.values(), *([] if self.output is None else [self.output])]
+        return tuple(dict.fromkeys((*inside, *around)))
+
     def read(self, name: str, values: Mapping[int, Tensor]) -> Tensor:
         """Return q, k, v or context, canonical, from values of the tape."""
         return self.join(name, [spot.read(values[value]) for value, spot in self.spots[name]])
@@ -173,15 +176,6 @@ class Located:
         if self.regrouped is not None:
             recipe = self.regrouped.recipe(recipe)
         return recipe.kv_head_of(self.shape[1], kv_heads)
-
-
-Seen: TypeAlias = "Located | Derived"
-"""One attention of one side, on its tape or known by its context alone."""
-
-
-def locate(call: Call, tape: Tape, weights: Collection[int]) -> Located:
-    """Return the stages of one call."""
-    return Located((call,), tape, weights)
 
 
 def _size(call: Call, name: str, axis: str) -> int:

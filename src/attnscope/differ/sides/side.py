@@ -13,21 +13,21 @@ from torch import Tensor, nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.exact import widened
-from attnscope.calls.held import version
 from attnscope.calls.source import Source
 from attnscope.calls.tolerance import largest_relative
 from attnscope.calls.trace import Trace
 from attnscope.capture import record
 from attnscope.capture.tape import Tape
-from attnscope.differ.sides.located import Located, locate
+from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.outputs import outputs_of
+from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.subject import Subject
 from attnscope.errors import AttnscopeError, InputError
 
 __all__ = ["Side", "observe"]
 
 _FAITHFUL = 64.0
-"""Roundings times root of the operations that the run in float64 may be from the real one."""
+"""Roundings times root of the operations that a tape may be from the real run."""
 
 
 @dataclass(eq=False)
@@ -77,7 +77,7 @@ class Side:
     def located(self) -> list[Located]:
         """The calls with the values that are their stages, those of a backward left out."""
         calls = [call for call in self.trace if not call.recomputed and _is_readable(call)]
-        return [locate(call, self.tape, self.weights) for call in calls]
+        return [Located((call,), self.tape, self.weights) for call in calls]
 
     @cached_property
     def unread(self) -> tuple[str, ...]:
@@ -99,16 +99,7 @@ class Side:
     @cached_property
     def own_values(self) -> dict[int, Tensor]:
         """All stages of all calls as the run made them, in float64 where it can be run so."""
-        values = {
-            value
-            for each in self.located
-            for value in (
-                *(value for spots in each.spots.values() for value, _ in spots),
-                *each.received.values(),
-                each.output,
-            )
-            if value is not None
-        }
+        values = {value for each in self.located for value in each.stage_values}
         if self.is_faithful:
             return self.wide(sorted(values))
         return {value: widened(self.tape.tensors[value].detach()) for value in values}
@@ -118,6 +109,12 @@ class Side:
         if value in self.own_values:
             return self.own_values[value]
         return self.wide([value])[value]
+
+    def stage_of(self, seen: Seen, name: str) -> Tensor:
+        """Return q, k, v or the context of a call as it ran, float64, canonical."""
+        if self.is_faithful and name in seen.spots:
+            return seen.read(name, self.own_values)
+        return seen.value(name).detach().double()
 
     def wide_output(self, tensor: Tensor, given: Mapping[int, Tensor] | None = None) -> Tensor:
         """Return an output of the model in float64, or as it was where that can't be had."""
@@ -136,22 +133,23 @@ class Side:
 
     @cached_property
     def is_faithful(self) -> bool:
-        """Whether the run in float64 gives what the model gave, but for rounding."""
+        """Whether the tape gives what the model gave, and can be run in float64.
+
+        The tape is proven in the model's own type: there it gives the model's output but for
+        another order of sums. How far float64 is from that is rounding, however much it is.
+        """
         values = [(self.tape.value_of(t), t) for t in self.outputs.values()]
-        if not values or any(value is None for value, _ in values):
+        known = [(value, tensor) for value, tensor in values if value is not None]
+        if not known or len(known) < len(values):
             return False
+        wanted = [value for value, _ in known]
         try:
-            wide = self.wide([value for value, _ in values if value is not None])
+            again = self.tape.run(wanted, wide=False)
+            self.wide(wanted)
         except (RuntimeError, TypeError, AttnscopeError):
             return False
-        # The coarsest type of the run sets what rounding can do; a wrong replay is off by far more.
         bound = min(0.5, _FAITHFUL * self.roundoff * max(len(self.tape.operations), 1) ** 0.5)
-        return all(
-            largest_relative(wide[value], tensor) <= bound
-            or _same_where_finite(wide[value], tensor, bound)
-            for value, tensor in values
-            if value is not None
-        )
+        return all(largest_relative(again[value], tensor) <= bound for value, tensor in known)
 
 
 def _is_readable(call: Call) -> bool:
@@ -162,14 +160,6 @@ def _is_readable(call: Call) -> bool:
     except (AttnscopeError, RuntimeError):
         return False
     return True
-
-
-def _same_where_finite(wide: Tensor, tensor: Tensor, bound: float) -> bool:
-    """Compare only where the model's own type could hold the result."""
-    there = tensor.isfinite() & wide.isfinite()
-    if not bool(there.any()):
-        return bool((tensor.isfinite() == wide.isfinite()).all())
-    return largest_relative(wide[there], tensor[there]) <= bound
 
 
 def _named_tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
@@ -189,7 +179,7 @@ def observe(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], see
         torch.manual_seed(seed)
         try:
             with torch.enable_grad(), tape.writing(), record(subject.run, keep="all") as trace:
-                output = subject.call(args, kwargs)
+                output = subject.call(*_copied(args, kwargs))
         except AttnscopeError:
             raise
         except Exception as error:
@@ -219,18 +209,32 @@ def _with_leaves(
     return given, {name: leaf(name, value) for name, value in kwargs.items()}, leaves
 
 
+def _copied(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Give the side copies of the leaves that it may change in place; one tensor stays one."""
+    made: dict[int, Tensor] = {}
+
+    def copy(value: Any) -> Any:
+        if not isinstance(value, Tensor) or not value.requires_grad:
+            return value
+        return made.setdefault(id(value), value.clone())
+
+    return tuple(map(copy, args)), {name: copy(value) for name, value in kwargs.items()}
+
+
 @contextlib.contextmanager
 def _same_buffers(model: nn.Module | None) -> Iterator[None]:
     """Put back what a run writes into buffers: running statistics, caches."""
     buffers = list(model.buffers()) if model is not None else []
-    kept = [(buffer, version(buffer), buffer.detach().clone()) for buffer in buffers]
+    kept = [(buffer, buffer.detach().clone()) for buffer in buffers]
     try:
         yield
     finally:
         with torch.no_grad():
-            for buffer, known, before in kept:
-                if version(buffer) != known:
-                    buffer.copy_(before)
+            for buffer, before in kept:
+                if not torch.equal(buffer, before):  # kernels write statistics without a version
+                    buffer.data.copy_(before)  # unnoticed by a graph that holds the buffer
 
 
 @contextlib.contextmanager

@@ -103,7 +103,7 @@ def _scaled_dot_product_attention(
     value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
-    is_causal: bool = False,  # noqa: FBT001, FBT002
+    is_causal: bool = False,  # noqa: FBT001, FBT002  torch's own arguments
     *,
     scale: float | None = None,
     enable_gqa: bool = False,

@@ -12,7 +12,6 @@ from attnscope.differ.sides.aligning import Pair
 from attnscope.differ.sides.layouts import layouts
 from attnscope.differ.sides.outputs import OutputPair
 from attnscope.differ.sides.side import Side
-from attnscope.differ.walk.forward import Step
 from attnscope.differ.walk.gradients import (
     COARSE,
     Gradients,
@@ -22,6 +21,7 @@ from attnscope.differ.walk.gradients import (
 )
 from attnscope.differ.walk.judging import Gap, Tolerance, compare
 from attnscope.differ.walk.relevance import Relevance
+from attnscope.differ.walk.step import Step
 from attnscope.differ.weights import WeightMap
 
 __all__ = ["Backward"]
@@ -45,9 +45,13 @@ class Backward:
     def refused(self) -> str | None:
         """Return why gradients can't be compared; None: they can."""
         for at, side in enumerate(self.sides):
-            if not any(pair.sides[at].requires_grad for pair in self.outputs):
+            if not self.reached(at):
                 return f"no gradient reaches the output of {side.subject.name}"
         return None
+
+    def reached(self, at: int) -> bool:
+        """Return whether the outputs of side 0 or 1 have a gradient to go back by."""
+        return any(pair.sides[at].requires_grad for pair in self.outputs)
 
     def cotangents(self) -> list[Tensor]:
         """Return the fixed random weights of the outputs; rows that don't count have 0."""
@@ -117,6 +121,8 @@ class Backward:
             return
         mine, other = _by_name(self.sides[0], ours), _by_name(self.sides[1], theirs)
         for one in pairs.gradient_pairs():
+            if not (mine.keys() >= set(one.candidate) and other.keys() >= set(one.reference)):
+                continue  # frozen on one side
             both = one.of(mine, other)
             if both is not None:
                 yield one.name, *both
@@ -139,7 +145,8 @@ class Backward:
         if left.output is not None and right.output is not None:
             yield "output", *_fitted(batch, ours.get(left.output), theirs.get(right.output))
         for stage in _INSIDE:
-            mine, other = stage_gradient(left, stage, ours), stage_gradient(right, stage, theirs)
+            mine = stage_gradient(self.sides[0], left, stage, ours)
+            other = stage_gradient(self.sides[1], right, stage, theirs)
             alike = mine is None or other is None or mine.shape == other.shape
             if alike and not (mine is None and other is None):
                 yield stage, mine, other

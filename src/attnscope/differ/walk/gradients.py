@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.program import Operation, Program
-from attnscope.differ.sides.located import Seen
+from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.side import Side
 from attnscope.errors import AttnscopeError
 
-__all__ = ["COARSE", "Gradients", "gradients_of", "leaves_of", "stage_gradient", "wide_gradients"]
+__all__ = ["COARSE", "Gradients", "gradients_of", "leaves_of", "stage_gradient", "tape_gradients"]
 
 COARSE = 512.0
 """Roundings of the model's own type that gradients of two backwards may be apart."""
@@ -35,13 +35,17 @@ class Gradients:
 
 
 def gradients_of(side: Side, outputs: Sequence[Tensor], cotangents: Sequence[Tensor]) -> Gradients:
-    """Return the gradients of a weighted sum of outputs, float64."""
+    """Return the gradients of a weighted sum of outputs, float64.
+
+    The tape's way back is proven in the model's own type: there it gives what the side's own
+    backward gives. Then the gradients are those of the run in float64.
+    """
     own = _own_gradients(side, outputs, cotangents)
     if side.is_faithful:
         with contextlib.suppress(RuntimeError, AttnscopeError, TypeError):
-            wide = wide_gradients(side, outputs, cotangents)
-            if _agree(wide, own, side):
-                return Gradients(wide)
+            again = tape_gradients(side, outputs, cotangents, wide=False)
+            if _agree(again, own, side):
+                return Gradients(tape_gradients(side, outputs, cotangents))
     return Gradients(own, own=True)
 
 
@@ -52,13 +56,7 @@ def leaves_of(side: Side) -> list[int]:
 
 def _stages_of(side: Side) -> list[int]:
     """Return the values that are stages of a call and have a gradient."""
-    found: dict[int, None] = {}
-    for each in side.located:
-        for spots in each.spots.values():
-            found.update((value, None) for value, _ in spots)
-        found.update(dict.fromkeys(each.received.values()))
-        if each.output is not None:
-            found[each.output] = None
+    found = dict.fromkeys(value for each in side.located for value in each.stage_values)
     return [value for value in found if side.tape.tensors[value].requires_grad]
 
 
@@ -67,6 +65,8 @@ def _own_gradients(
 ) -> dict[int, Tensor]:
     """Return the gradients of the side's own backward."""
     values = list(dict.fromkeys((*leaves_of(side), *_stages_of(side))))
+    if not values:
+        return {}
     graded = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if o.requires_grad]
     gradients = torch.autograd.grad(
         [output for output, _ in graded],
@@ -78,17 +78,24 @@ def _own_gradients(
     return _known(values, gradients)
 
 
-def wide_gradients(
+def tape_gradients(
     side: Side,
     outputs: Sequence[Tensor],
     cotangents: Sequence[Tensor],
     edit: Edit | None = None,
+    *,
+    wide: bool = True,
 ) -> dict[int, Tensor]:
-    """Return the gradients of the run in float64; edit: changes its operations first."""
-    program, leaves = side.tape.exact, leaves_of(side)
+    """Return the gradients of the tape, in float64 or in the model's own type, as float64.
+
+    edit: changes its operations first.
+    """
+    program = side.tape.exact if wide else side.tape.program
+    leaves = leaves_of(side)
     if edit is not None:
         program = Program(program.inputs, tuple(map(edit, program.operations)))
-    given = {value: side.tape.tensors[value].detach().double().requires_grad_() for value in leaves}
+    held = {value: side.tape.tensors[value].detach() for value in leaves}
+    given = {v: (t.double() if wide else t.clone()).requires_grad_() for v, t in held.items()}
     ends = [side.tape.value_of(output) for output in outputs]
     wanted = list(dict.fromkeys((*leaves, *_stages_of(side))))
     with torch.enable_grad():
@@ -104,7 +111,7 @@ def wide_gradients(
         gradients = torch.autograd.grad(
             [output for output, _ in graded],
             [values[value] for value in sources],
-            [cotangent for _, cotangent in graded],
+            [cotangent.to(output.dtype) for output, cotangent in graded],
             allow_unused=True,
         )
     return _known(sources, gradients)
@@ -120,7 +127,7 @@ def _known(values: Sequence[int], gradients: Sequence[Tensor | None]) -> dict[in
 
 
 def _agree(wide: Mapping[int, Tensor], own: Mapping[int, Tensor], side: Side) -> bool:
-    """Return whether gradients in float64 are those of the side's own backward but for rounding."""
+    """Return whether gradients are those of the side's own backward but for rounding."""
     bound = min(0.5, COARSE * side.roundoff)
     scale = max((float(g.abs().max()) for g in wide.values() if g.numel()), default=0.0)
     for value in leaves_of(side):
@@ -131,7 +138,9 @@ def _agree(wide: Mapping[int, Tensor], own: Mapping[int, Tensor], side: Side) ->
     return True
 
 
-def stage_gradient(seen: Seen, stage: str, gradients: Mapping[int, Tensor]) -> Tensor | None:
+def stage_gradient(
+    side: Side, seen: Seen, stage: str, gradients: Mapping[int, Tensor]
+) -> Tensor | None:
     """Return the gradient of a stage of an attention, canonical; None: there is none, or unknown.
 
     Those of scores and weights follow from that of the context by the recipe, where the model did
@@ -146,16 +155,18 @@ def stage_gradient(seen: Seen, stage: str, gradients: Mapping[int, Tensor]) -> T
         return seen.join(stage, parts)
     if stage in seen.spots or stage not in {"weights", "scores"}:
         return None
-    return _derived(seen, stage, gradients)
+    return _carried_back(side, seen, stage, gradients)
 
 
-def _derived(seen: Seen, stage: str, gradients: Mapping[int, Tensor]) -> Tensor | None:
+def _carried_back(
+    side: Side, seen: Seen, stage: str, gradients: Mapping[int, Tensor]
+) -> Tensor | None:
     """Carry the gradient of the context back to weights or scores."""
-    context = stage_gradient(seen, "context", gradients)
+    context = stage_gradient(side, seen, "context", gradients)
     if context is None:
         return None
     with contextlib.suppress(AttnscopeError, RuntimeError), torch.enable_grad():
-        q, k, v = (seen.value(name).detach().double() for name in ("q", "k", "v"))
+        q, k, v = (side.stage_of(seen, name) for name in ("q", "k", "v"))
         attention = seen.attention(q, k, v)
         if attention is None:
             return None

@@ -20,8 +20,8 @@ class Relevance:
     """Which rows of a stage count, by the padding masks among the inputs.
 
     Keys and values of padding are read by nobody who masks it, so they count for nothing. A query
-    that is padding counts unless it sees no key at all, as under left padding with a causal mask:
-    what an implementation makes of such a row (NaN, zeros, a mean) is its own affair.
+    that is padding counts unless it sees no key, as under left padding with a causal mask: what an
+    implementation makes of such a row (NaN, zeros, a mean, all keys) is its own affair.
 
     A mask is a (batch, length) table of 0 and 1 that keeps something in every sample.
     """
@@ -32,12 +32,18 @@ class Relevance:
         self._blind: list[Tensor] = []
 
     def see(self, scores: Iterable[Tensor]) -> None:
-        """Learn from the reference's scores which padded queries see no key."""
+        """Learn from the reference's scores which padded queries see no key.
+
+        In a causal model they may also be opened, so that they see later keys: that is one of the
+        ways of keeping NaN away.
+        """
         for each in scores:
-            blind = (each.isnan() | (each < _HIDDEN)).all(-1).all(1)  # batch queries
+            visible = ~(each.isnan() | (each < _HIDDEN)).all(1)  # batch queries keys
             for table in self._tables:
-                if table.shape == blind.shape:
-                    self._blind.append(blind & ~table.to(blind.device))
+                if tuple(table.shape) == tuple(visible.shape[:2]):
+                    real = table.to(visible.device)
+                    blind = ~visible.any(-1) | _opened(visible, real)
+                    self._blind.append(blind & ~real)
 
     def rows(self, stage: str, shape: tuple[int, ...]) -> Tensor | None:
         """Return which rows of a stage count, (…, 1); None: all of them.
@@ -70,6 +76,16 @@ class Relevance:
         return (
             torch.ones_like(tensor) if rows is None else rows.to(tensor).expand_as(tensor).clone()
         )
+
+
+def _opened(visible: Tensor, real: Tensor) -> Tensor:
+    """Return the queries that see later keys although no real one does (batch, queries)."""
+    queries, keys = visible.shape[1:]
+    if queries != keys:
+        return torch.zeros_like(real)
+    later = visible & torch.ones_like(visible).triu(1)
+    causal = not bool((later & real[:, :, None] & real[:, None, :]).any())
+    return later.any(-1) if causal else torch.zeros_like(real)
 
 
 def _tables(inputs: Mapping[Any, Any], padding: str | None) -> list[Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,12 +12,11 @@ from torch import Tensor
 from attnscope.calls.tolerance import unit_roundoff
 from attnscope.differ.result import FirstDifference
 from attnscope.differ.sides.aligning import Pair
-from attnscope.differ.sides.derived import Derived
 from attnscope.differ.sides.outputs import OutputPair
 from attnscope.differ.sides.side import Side
 from attnscope.differ.walk.forward import Walk
 from attnscope.errors import AttnscopeError
-from attnscope.explain import Explanation
+from attnscope.explain import Explanation, settled
 
 __all__ = ["coarser"]
 
@@ -26,6 +26,9 @@ _TIMES = 16.0
 _ALLOWED = 256.0
 """Roundings of the largest entry that any long computation may end with."""
 
+_INSIDE = _ALLOWED / 4
+"""The same for a stage inside an attention, which is a short one."""
+
 
 def coarser(
     walk: Walk, outputs: Sequence[OutputPair], pairs: Sequence[Pair]
@@ -33,8 +36,8 @@ def coarser(
     """Return where the candidate starts to round more than its type explains; None: nowhere.
 
     Both sides agree in float64. Each side's own rounding is its real output against that in
-    float64; the candidate's is held to the reference's, each in units of its own type, which is
-    that of q where attention was seen: a model in bfloat16 may round as bfloat16 does.
+    float64; the candidate's is held to the reference's, each in units of its own type, the coarser
+    of q's and the outputs': a model in bfloat16 may round as bfloat16 does.
     """
     ours, theirs = walk.candidate, walk.reference
     if not (ours.is_faithful and theirs.is_faithful):
@@ -65,7 +68,7 @@ def _noise(real: Tensor, wide: Tensor, walk: Walk, stage: str) -> float:
 
 
 def _roundoff(side: Side) -> float:
-    """Return the unit roundoff of q, or of the output where no attention was seen."""
+    """Return the unit roundoff of the coarsest type among q and the outputs."""
     types = {
         side.tape.tensors[value].dtype
         for each in side.located
@@ -76,8 +79,9 @@ def _roundoff(side: Side) -> float:
 
 
 def _is_excessive(noise: float, usual: float, ours: Side, theirs: Side) -> bool:
+    """Return whether the candidate's rounding is more than its type and the reference explain."""
     own, other = _roundoff(ours), _roundoff(theirs)
-    return noise > _ALLOWED * own and noise / own > _TIMES * usual / other
+    return noise > max(usual, _ALLOWED * own) and noise / own > _TIMES * usual / other
 
 
 def _first_place(
@@ -87,44 +91,53 @@ def _first_place(
     usual: float,
     part: str,
 ) -> FirstDifference:
-    own = _roundoff(walk.candidate)
+    """Return the first stage that rounds too much; the model's own output where none does."""
+    allowed = _INSIDE * _roundoff(walk.candidate)
     for pair in pairs:
         for stage, error in _errors(walk, pair):
-            if error > _ALLOWED / 4 * own:
+            if error > allowed:
+                found = _difference(stage, error, _explanation(walk.candidate, error, usual))
                 call = pair.candidate.calls[0]
-                explanation = _explanation(walk.candidate, error, usual)
-                verdict = "rounding" if error < float("inf") else "non-finite"
-                return FirstDifference(
-                    stage, pair.number, call.module, call.source, (), None, error, error, 0.0,
-                    verdict, explanation,
-                )  # fmt: skip
-    explanation = _explanation(walk.candidate, noise, usual)
-    verdict = "rounding" if noise < float("inf") else "non-finite"
+                return replace(found, call=pair.number, module=call.module, source=call.source)
+    found = _difference("model", noise, _explanation(walk.candidate, noise, usual))
+    return replace(found, part=part)
+
+
+def _difference(stage: str, error: float, explanation: Explanation) -> FirstDifference:
+    """Return a difference that is all of the stage's own."""
     return FirstDifference(
-        "model", None, "", None, (), None, noise, noise, 0.0, verdict, explanation, part
+        stage=stage,
+        call=None,
+        module="",
+        source=None,
+        index=(),
+        values=None,
+        largest=error,
+        own_error=error,
+        inherited_error=0.0,
+        verdict="rounding" if error < float("inf") else "non-finite",
+        explanation=explanation,
     )
 
 
 def _errors(walk: Walk, pair: Pair) -> Iterator[tuple[str, float]]:
     """Iterate over the candidate's stages with how far each is from the same in float64."""
     located = pair.candidate
-    if isinstance(located, Derived) or len(located.calls) != 1:
+    if len(located.calls) != 1:
         return
     call = located.calls[0]
     with contextlib.suppress(AttnscopeError, RuntimeError):
         q, k, v = call.q, call.k, call.v
         for stage, real in (("scores", call.scores), ("weights", call.weights)):
-            wide = located.rerun(stage, q, k, v)
-            value, hidden = real(), wide.isneginf()
-            if stage == "scores":
-                largest = wide.masked_fill(hidden, -float("inf")).amax(-1, keepdim=True)
-                hidden = hidden | (wide < largest - 104.0)
+            wide, value = located.rerun(stage, q, k, v), real()
+            hidden = settled(wide).isneginf() if stage == "scores" else wide.isneginf()
             value, wide = value.double().masked_fill(hidden, 0), wide.masked_fill(hidden, 0)
             yield stage, _noise(value, wide, walk, stage)
         yield "context", _noise(call.context(), located.rerun("context", q, k, v), walk, "context")
 
 
 def _explanation(side: Side, error: float, usual: float) -> Explanation:
+    """Say how far a side is off in the coarsest of its types."""
     types = sorted(
         {t.dtype for t in side.tape.tensors.values() if t.is_floating_point()},
         key=unit_roundoff,

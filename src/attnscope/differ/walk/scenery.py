@@ -11,7 +11,7 @@ from torch import Tensor
 
 from attnscope.differ.sides.aligning import Pair
 from attnscope.differ.sides.layouts import Layout
-from attnscope.differ.sides.located import Seen
+from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.side import Side
 from attnscope.differ.walk.stages import INSIDE, PROJECTED
 from attnscope.errors import AttnscopeError
@@ -203,13 +203,7 @@ def _expanded(tensor: Tensor, located: Seen) -> Tensor:
 
 def _stages(side: Side, located: Seen) -> dict[str, Tensor]:
     """Return q to context of one side, as it ran, in float64 where it can be run so."""
-    found = {}
-    for name in PROJECTED:
-        spots = located.spots.get(name)
-        if spots and side.is_faithful:
-            found[name] = located.read(name, side.own_values)
-        else:
-            found[name] = located.value(name).double()
+    found = {name: side.stage_of(located, name) for name in PROJECTED}
     for stage in INSIDE:
         with contextlib.suppress(AttnscopeError, RuntimeError):
             found[stage] = located.rerun(stage, *(found[name] for name in PROJECTED))

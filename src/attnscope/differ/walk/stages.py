@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ENDS", "FORWARD", "GRADIENTS", "INSIDE", "PROJECTED"]
+__all__ = ["FORWARD", "GRADIENTS", "INSIDE", "PROJECTED"]
 
 PROJECTED = ("q", "k", "v")
 """As they enter attention: projected, split into heads, normalised, rotated."""
@@ -13,9 +13,6 @@ INSIDE = ("raw_scores", "scores", "weights", "context")
 FORWARD = ("input", *PROJECTED, *INSIDE, "output", "model")
 """`input` is what the projections receive, `output` follows the output projection, `model` is the
 target's own output."""
-
-ENDS = ("model", "parameters", "inputs")
-"""What decides whether two implementations are equal: outputs, and gradients where they end."""
 
 GRADIENTS = tuple(f"grad.{stage}" for stage in reversed(FORWARD[:-1]))
 """The same in reverse: from `grad.output` to `grad.input`."""

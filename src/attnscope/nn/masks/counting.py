@@ -14,7 +14,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from attnscope.errors import InputError
-from attnscope.nn.masks.numbers import described, is_whole
+from attnscope.nn.kinds import described, is_count, is_whole
 from attnscope.nn.masks.protocol import Counted, Mask, Places, Visible
 
 __all__ = ["Causal", "Prefix", "Window"]
@@ -90,7 +90,7 @@ class Window(_Counting):
 
     def __post_init__(self) -> None:
         """Refuse a window that shows nothing."""
-        if type(self.size) is not int or self.size < 1:
+        if not is_count(self.size):
             raise InputError(
                 "making a window",
                 f"size={self.size!r}",
@@ -124,7 +124,7 @@ class Prefix(_Counting):
     def __post_init__(self) -> None:
         """Refuse what is no number of tokens."""
         length = self.length
-        whole = type(length) is int or is_whole(length, 0) or is_whole(length, 1)
+        whole = is_count(length, 0) or is_whole(length, 0) or is_whole(length, 1)
         if whole and bool((torch.as_tensor(length) >= 0).all()):
             return
         raise InputError(

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnscope.errors import InputError
+from attnscope.nn.kinds import described
 
 __all__ = ["Counted", "Mask", "Places", "Visible", "holds"]
 
@@ -83,7 +84,7 @@ def _mask(other: object, sign: str) -> Mask:
         return other
     raise InputError(
         f"joining two masks by {sign}",
-        f"{other.__name__}, a class" if isinstance(other, type) else f"a {type(other).__name__}",
+        described(other),
         "join masks, such as Causal() & Padding(real): a tensor goes into Padding or Documents",
     )
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from attnscope.errors import InputError
-from attnscope.nn.masks.numbers import described, is_whole
+from attnscope.nn.kinds import described, is_whole
 from attnscope.nn.masks.protocol import Mask, Places, Visible
 
 __all__ = ["Documents", "Padding"]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnscope.axes import Key, Query
 from attnscope.errors import InputError
+from attnscope.nn.kinds import is_number
 from attnscope.nn.positions.protocol import Places, Positions
 
 __all__ = ["Rotary"]
@@ -45,11 +46,16 @@ class Rotary(Positions):
         super().__init__()
         if pairing not in {"half", "interleaved"}:
             raise _refused(f"pairing={pairing!r}", 'use "half" or "interleaved"')
-        if not base > 0:
-            raise _refused(f"base={base}", "give a positive number, such as 10000")
-        if not 0 < share <= 1:
-            raise _refused(f"share={share}", "give the share of head_dim that is turned, up to 1")
+        if not is_number(base) or base <= 0:
+            raise _refused(f"base={base!r}", "give a positive number, such as 10000")
+        if not is_number(share) or not 0 < share <= 1:
+            raise _refused(f"share={share!r}", "give the share of head_dim that is turned, up to 1")
         self.base, self.pairing, self.share = base, pairing, share
+
+    def require(self, heads: int, head_dim: int) -> None:
+        """Refuse a width of which no even number of features is turned."""
+        del heads
+        self.width(head_dim)
 
     def turn(self, q: Query, k: Key, queries: Places, keys: Places) -> tuple[Query, Key]:
         """Return q and k, each turned by its position."""

@@ -7,7 +7,8 @@ from torch import nn
 
 from attnscope.axes import Bias, Query
 from attnscope.errors import InputError
-from attnscope.nn.positions.protocol import Places, Positions, distances
+from attnscope.nn.kinds import is_count
+from attnscope.nn.positions.protocol import Places, Positions, whole_distances
 
 __all__ = ["ShawKeys"]
 
@@ -30,22 +31,31 @@ class ShawKeys(Positions):
 
     def __init__(self, head_dim: int, reach: int = 16) -> None:
         super().__init__()
-        if reach < 1:
-            raise InputError("making relative keys", f"reach={reach}", "give 1 or more")
+        if not is_count(reach) or not is_count(head_dim):
+            raise InputError(
+                "making relative keys",
+                f"head_dim={head_dim!r}, reach={reach!r}",
+                "give whole numbers, 1 or more",
+            )
         self.reach = reach
         self.vectors = nn.Parameter(torch.empty(2 * reach + 1, head_dim))
         nn.init.xavier_uniform_(self.vectors)
 
-    def bias(self, q: Query, queries: Places, keys: Places) -> Bias:
-        """Return q · a for each pair, (batch, heads, queries, keys)."""
-        if self.vectors.shape[1] != q.shape[-1]:
+    def require(self, heads: int, head_dim: int) -> None:
+        """Refuse heads of another width."""
+        del heads
+        if self.vectors.shape[1] != head_dim:
             raise InputError(
                 "adding relative keys",
-                f"vectors of width {self.vectors.shape[1]} and q of {q.shape[-1]}",
-                f"make ShawKeys({q.shape[-1]})",
+                f"vectors of width {self.vectors.shape[1]} and q of {head_dim}",
+                f"make ShawKeys({head_dim})",
             )
+
+    def bias(self, q: Query, queries: Places, keys: Places) -> Bias:
+        """Return q · a for each pair, (batch, heads, queries, keys)."""
+        self.require(q.shape[1], q.shape[-1])
         by_distance = q @ self.vectors.to(q.dtype).T  # batch heads queries distances
-        distance = distances(queries, keys).clamp(-self.reach, self.reach) + self.reach
+        distance = whole_distances(queries, keys).clamp(-self.reach, self.reach) + self.reach
         return by_distance.gather(-1, distance.to(q.device).expand(*q.shape[:3], -1))
 
     def extra_repr(self) -> str:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from attnscope.axes import Bias, Query
 from attnscope.errors import InputError
-from attnscope.nn.positions.protocol import Places, Positions, distances
+from attnscope.nn.kinds import is_count
+from attnscope.nn.positions.protocol import Places, Positions, whole_distances
 
 __all__ = ["T5Bias", "t5_buckets"]
 
@@ -39,6 +40,12 @@ class T5Bias(Positions):
         self, heads: int, buckets: int = 32, reach: int = 128, *, both_ways: bool = True
     ) -> None:
         super().__init__()
+        if not all(is_count(size) for size in (heads, buckets, reach)):
+            raise InputError(
+                "making the buckets of T5",
+                f"heads={heads!r}, buckets={buckets!r}, reach={reach!r}",
+                "give whole numbers, 1 or more",
+            )
         exact = buckets // (4 if both_ways else 2)
         if exact < 1 or reach <= exact or (both_ways and buckets % 2):
             raise InputError(
@@ -49,15 +56,20 @@ class T5Bias(Positions):
         self.buckets, self.reach, self.both_ways = buckets, reach, both_ways
         self.table = nn.Embedding(buckets, heads)
 
-    def bias(self, q: Query, queries: Places, keys: Places) -> Bias:
-        """Return the number of each pair's bucket, (batch or 1, heads, queries, keys)."""
-        if self.table.num_embeddings and self.table.embedding_dim != q.shape[1]:
+    def require(self, heads: int, head_dim: int) -> None:
+        """Refuse another number of heads."""
+        del head_dim
+        if self.table.embedding_dim != heads:
             raise InputError(
                 "adding T5's bias",
-                f"a table of {self.table.embedding_dim} heads and q of {q.shape[1]}",
-                f"make T5Bias({q.shape[1]})",
+                f"a table of {self.table.embedding_dim} heads and q of {heads}",
+                f"make T5Bias({heads})",
             )
-        distance = distances(queries, keys)[:, 0].to(self.table.weight.device)
+
+    def bias(self, q: Query, queries: Places, keys: Places) -> Bias:
+        """Return the number of each pair's bucket, (batch or 1, heads, queries, keys)."""
+        self.require(q.shape[1], q.shape[-1])
+        distance = whole_distances(queries, keys)[:, 0].to(self.table.weight.device)
         bucket = t5_buckets(distance, self.buckets, self.reach, both_ways=self.both_ways)
         values: Tensor = self.table(bucket)  # batch queries keys heads
         return values.permute(0, 3, 1, 2).to(q.dtype)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64
 from numpy.typing import ArrayLike
 
 from attnscope.reference.axes import Context, Value
-from attnscope.reference.given import fit, gradient_of, kept, number, real
+from attnscope.reference.given import fit, flag, gradient_of, instance, kept, number, real
 
 __all__ = [
     "FeatureGradients",
@@ -98,7 +98,7 @@ def feature_attention(
                [3.]])
     """
     features, keys, v = _taken(_DOING, query_features, key_features, v)
-    eps = number(_DOING, "eps", eps)
+    eps = number(_DOING, "eps", eps, least=0)
     kernel = _kernel(_DOING, features, keys, causal=causal, keep=keep)
     with np.errstate(invalid="ignore"):
         return np.asarray(kernel @ v / (kernel.sum(-1, keepdims=True) + eps))
@@ -145,7 +145,7 @@ def feature_attention_backward(
     """
     doing = "taking the gradients of attention by features"
     features, keys, v = _taken(doing, query_features, key_features, v)
-    eps = number(doing, "eps", eps)
+    eps = number(doing, "eps", eps, least=0)
     kernel = _kernel(doing, features, keys, causal=causal, keep=keep)
     gradient = gradient_of(doing, gradient, (*features.shape[:-1], v.shape[-1]))
     total = kernel.sum(-1, keepdims=True) + eps
@@ -194,7 +194,7 @@ def feature_attention_recurrent(
         array([[3.]])
     """
     features, keys, v = _taken(_DOING, query_features, key_features, v)
-    eps = number(_DOING, "eps", eps)
+    eps = number(_DOING, "eps", eps, least=0)
     leading, length = features.shape[:-2], features.shape[-2]
     fit(
         _DOING,
@@ -203,7 +203,10 @@ def feature_attention_recurrent(
         holds=length == keys.shape[-2],
     )
     shapes = (*leading, features.shape[-1], v.shape[-1]), (*leading, features.shape[-1])
-    sums, totals = (np.zeros(shape) for shape in shapes) if state is None else state
+    if state is None:
+        state = FeatureState(*(np.zeros(shape) for shape in shapes))
+    instance(_DOING, "state", state, FeatureState)
+    sums, totals = state
     fit(
         _DOING,
         {"sums": sums.shape, "totals": totals.shape},
@@ -251,7 +254,7 @@ def _shown(
 ) -> Bool[np.ndarray, "... queries keys"]:
     """Return the mask that broadcasts to the kernel of this shape, True = may attend."""
     shown = np.ones(shape[-2:], dtype=np.bool_)
-    if causal:
+    if flag(doing, "causal", causal):
         fit(
             doing,
             {"kernel": shape},

@@ -20,7 +20,7 @@ from attnscope.reference.approximations.features import (
     feature_attention_recurrent,
 )
 from attnscope.reference.axes import Context, Key, Query, Value
-from attnscope.reference.given import real
+from attnscope.reference.given import gradient_of, real
 
 __all__ = [
     "LinearGradients",
@@ -66,7 +66,7 @@ def elu_plus_one_backward(gradient: ArrayLike, x: ArrayLike) -> Float64[np.ndarr
         d_x = d_φ · (1 for x > 0, eˣ otherwise)
 
     Raises:
-        InputError: not real numbers.
+        InputError: not real numbers, or a gradient of another shape.
 
     Source: the derivative of Katharopoulos et al. 2020, equation 7.
 
@@ -77,8 +77,8 @@ def elu_plus_one_backward(gradient: ArrayLike, x: ArrayLike) -> Float64[np.ndarr
         array([0.3679, 1.    ])
     """
     doing = "taking the gradient of elu(x) + 1"
-    slope = np.exp(np.minimum(real(doing, "x", x), 0))
-    return np.asarray(real(doing, "the gradient", gradient) * slope)
+    x = real(doing, "x", x)
+    return np.asarray(gradient_of(doing, gradient, x.shape) * np.exp(np.minimum(x, 0)))
 
 
 def linear_attention(

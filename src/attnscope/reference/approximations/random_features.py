@@ -17,7 +17,7 @@ from attnscope.reference.approximations.features import (
 )
 from attnscope.reference.approximations.linear import LinearGradients
 from attnscope.reference.axes import Context
-from attnscope.reference.given import count, fit, gradient_of, positive, real
+from attnscope.reference.given import count, fit, flag, gradient_of, positive, real
 
 __all__ = [
     "performer_attention",
@@ -67,9 +67,11 @@ def random_projections(
     doing = "drawing random projections"
     features = count(doing, "features", features)
     head_dim = count(doing, "head_dim", head_dim)
+    if not isinstance(seed, np.random.Generator):
+        seed = count(doing, "seed", seed, least=0)
     generator = np.random.default_rng(seed)
     gaussian = generator.standard_normal((features, head_dim))
-    if not orthogonal:
+    if not flag(doing, "orthogonal", orthogonal):
         return gaussian
     rows = _orthogonal(-(-features // head_dim), head_dim, generator).reshape(-1, head_dim)
     lengths = np.linalg.norm(gaussian, axis=1, keepdims=True)

@@ -80,7 +80,7 @@ def band(
     for name, reach in (("left", left), ("right", right)):
         if reach is not None:
             count("making a mask", name, reach, least=0)
-    place = np.arange(queries)[:, None] + first_place(queries, keys, alignment)
+    place = first_place(queries, keys, alignment) + np.arange(queries)[:, None]
     ahead = np.arange(keys) - place
     seen = np.ones((queries, keys), dtype=bool)
     if left is not None:

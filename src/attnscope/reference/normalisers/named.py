@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from attnscope.errors import InputError
 from attnscope.reference.axes import AnyFloat
+from attnscope.reference.given import along, choice
 from attnscope.reference.normalisers import sparse
 
 __all__ = [
@@ -78,6 +78,7 @@ def logsumexp(scores: AnyFloat, axis: int = -1) -> AnyFloat:
     >>> float(logsumexp(np.array([0.0, 0.0, -np.inf])).round(4))
     0.6931
     """
+    (scores,) = along("taking the log-sum-exp", axis, scores=scores)
     largest = scores.max(axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore", over="ignore"):
@@ -94,6 +95,7 @@ def softmax(scores: AnyFloat, axis: int = -1) -> AnyFloat:
     >>> softmax(np.array([0.0, 0.0, -np.inf]))
     array([0.5, 0.5, 0. ])
     """
+    (scores,) = along("taking the softmax", axis, scores=scores)
     with np.errstate(invalid="ignore"):
         powers = np.exp(scores - scores.max(axis, keepdims=True, initial=-np.inf))
     return np.asarray(powers / powers.sum(axis, keepdims=True))
@@ -111,6 +113,8 @@ def softmax_backward(
     array([ 0.25, -0.25])
     """
     del scores
+    doing = "taking the gradient of the softmax"
+    weights, gradient = along(doing, axis, weights=weights, gradient=gradient)
     return np.asarray(weights * (gradient - (gradient * weights).sum(axis, keepdims=True)))
 
 
@@ -123,6 +127,7 @@ def softmax_off_by_one(scores: AnyFloat, axis: int = -1) -> AnyFloat:
     >>> softmax_off_by_one(np.array([0.0, -np.inf]))
     array([0.5, 0. ])
     """
+    (scores,) = along("taking softmax-off-by-one", axis, scores=scores)
     shift = scores.max(axis, keepdims=True, initial=0.0)
     powers = np.exp(scores - shift)
     return np.asarray(powers / (np.exp(-shift) + powers.sum(axis, keepdims=True)))
@@ -265,8 +270,5 @@ def normaliser_of(given: str | Normaliser) -> Normaliser:
     """
     if isinstance(given, Normaliser):
         return given
-    if given not in NORMALISERS:
-        raise InputError(
-            "choosing a normaliser", f"the name {given!r}", f"say one of {', '.join(NORMALISERS)}"
-        )
+    choice("choosing a normaliser", "the name", given, NORMALISERS)
     return NORMALISERS[given]

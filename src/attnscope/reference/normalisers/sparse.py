@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnscope.reference.axes import AnyFloat
+from attnscope.reference.given import along
 
 __all__ = ["entmax", "entmax_backward", "sparsemax", "sparsemax_backward"]
 
@@ -25,6 +26,7 @@ def sparsemax(scores: AnyFloat, axis: int = -1) -> AnyFloat:
     >>> sparsemax(np.array([1.0, 0.8, -1.0])).round(4)
     array([0.6, 0.4, 0. ])
     """
+    (scores,) = along("taking sparsemax", axis, scores=scores)
     shifted, ordered, count = _ordered(scores, axis)
     thresholds = (ordered.cumsum(-1) - 1.0) / count
     return np.moveaxis(np.maximum(shifted - _chosen(ordered, thresholds), 0.0), -1, axis)
@@ -41,6 +43,8 @@ def sparsemax_backward(
     array([ 0.5, -0.5,  0. ])
     """
     del scores
+    doing = "taking the gradient of sparsemax"
+    weights, gradient = along(doing, axis, weights=weights, gradient=gradient)
     return _centred(np.where(np.isnan(weights), np.nan, weights > 0), gradient, axis)
 
 
@@ -55,6 +59,7 @@ def entmax(scores: AnyFloat, axis: int = -1) -> AnyFloat:
     >>> entmax(np.array([0.0, 0.0, -9.0]))
     array([0.5, 0.5, 0. ])
     """
+    (scores,) = along("taking entmax", axis, scores=scores)
     halves, ordered, count = _ordered(scores / 2.0, axis)
     mean = ordered.cumsum(-1) / count
     spread = np.square(ordered).cumsum(-1) - count * np.square(mean)
@@ -74,6 +79,8 @@ def entmax_backward(
     array([ 0.7071, -0.7071])
     """
     del scores
+    doing = "taking the gradient of entmax"
+    weights, gradient = along(doing, axis, weights=weights, gradient=gradient)
     return _centred(np.sqrt(weights), gradient, axis)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
-from attnscope.reference.given import count, whole
+from attnscope.reference.given import array, count, flag, whole
 from attnscope.reference.masks.alignment import Alignment
 from attnscope.reference.patterns.by_distance import DOING, Grid, Seen, grid, within
 
@@ -52,7 +52,8 @@ class BlockSparse:
 
     def __post_init__(self) -> None:
         count(DOING, "block", self.block)
-        found = np.asarray(self.layout)
+        flag(DOING, "causal", self.causal)
+        found = array(DOING, "the layout", self.layout)
         if found.dtype.kind != "b" or found.ndim != len(("queries", "keys")):
             raise InputError(
                 DOING,
@@ -121,7 +122,8 @@ class LocalGlobal:
     def __post_init__(self) -> None:
         count(DOING, "before", self.before, least=0)
         count(DOING, "after", self.after, least=0)
-        for one in whole(DOING, "globals_", self.globals_ or np.arange(0), axes=1):
+        flag(DOING, "causal", self.causal)
+        for one in self._listed():
             count(DOING, "a global position", int(one), least=0)
 
     def mask(self, queries: int, keys: int, alignment: Alignment | None = None) -> Grid:
@@ -130,6 +132,11 @@ class LocalGlobal:
         near = (position - self.before <= key) & (key <= position + self.after)
         seen = near | np.isin(key, self.globals_) | np.isin(position, self.globals_)
         return np.asarray(seen & (key <= position) if self.causal else seen)
+
+    def _listed(self) -> Int64[np.ndarray, " globals"]:
+        """Return the global positions as an array; none for an empty tuple."""
+        found = array(DOING, "globals_", self.globals_)
+        return whole(DOING, "globals_", found if found.size else np.arange(0), axes=1)
 
     def keys_of(self, position: int, keys: int) -> Seen:
         """Return all keys of a global position; of another its window and the globals."""

@@ -93,7 +93,7 @@ def learned_positions_backward(
 
 
 def _rows(doing: str, positions: ArrayLike, offset: int, rows: int) -> np.ndarray:
-    index = whole(doing, "positions", positions) + offset
+    index = whole(doing, "positions", positions) + count(doing, "offset", offset, least=-rows)
     outside = (index < 0) | (index >= rows)
     if outside.any():
         first = tuple(int(i) for i in np.argwhere(outside)[0])

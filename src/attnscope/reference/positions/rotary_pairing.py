@@ -86,6 +86,7 @@ def convert_pairing(
     """
     weight = real(_DOING, "the weight", weight, axes=1)
     order = pairing_order(head_dim, to=to, share=share)
+    axis = count(_DOING, "axis", axis, least=-weight.ndim)
     if not -weight.ndim <= axis < weight.ndim or weight.shape[axis] % head_dim:
         raise InputError(
             _DOING,

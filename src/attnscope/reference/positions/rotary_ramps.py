@@ -12,7 +12,7 @@ from math import ceil, floor, log, pi, sqrt
 import numpy as np
 
 from attnscope.errors import InputError
-from attnscope.reference.given import number, positive
+from attnscope.reference.given import count, flag, number, positive, real
 from attnscope.reference.positions.rotary_scaling import (
     DOING,
     Frequencies,
@@ -71,10 +71,14 @@ class YarnScaling:
         positive(
             DOING,
             factor=self.factor,
-            trained_length=self.trained_length,
             beta_fast=self.beta_fast,
             beta_slow=self.beta_slow,
         )
+        count(DOING, "trained_length", self.trained_length)
+        flag(DOING, "truncate", self.truncate)
+        for name in ("attention_factor", "mscale", "mscale_all"):
+            if getattr(self, name) is not None:
+                number(DOING, name, getattr(self, name), least=0)
         if self.beta_fast < self.beta_slow:
             raise InputError(
                 DOING,
@@ -142,7 +146,8 @@ class Llama3Scaling(Unamplified):
     high: float = 4.0
 
     def __post_init__(self) -> None:
-        positive(DOING, factor=self.factor, trained_length=self.trained_length, low=self.low)
+        positive(DOING, factor=self.factor, low=self.low)
+        count(DOING, "trained_length", self.trained_length)
         if number(DOING, "high", self.high) <= self.low:
             raise InputError(
                 DOING,
@@ -191,12 +196,10 @@ class LongRopeScaling:
 
     def __post_init__(self) -> None:
         positive(DOING, factor=self.factor)
-        if number(DOING, "trained_length", self.trained_length) <= 1:
-            raise InputError(
-                DOING, f"trained_length is {self.trained_length}", "give more than one token"
-            )
-        positive(DOING, **{f"short[{i}]": one for i, one in enumerate(self.short)})
-        positive(DOING, **{f"long[{i}]": one for i, one in enumerate(self.long)})
+        count(DOING, "trained_length", self.trained_length, least=2)
+        for name, factors in (("short", self.short), ("long", self.long)):
+            listed = real(DOING, name, factors, axes=1)
+            positive(DOING, **{f"{name}[{i}]": one for i, one in enumerate(listed.tolist())})
 
     @property
     def amplitude(self) -> float:

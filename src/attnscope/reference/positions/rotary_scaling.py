@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from attnscope.errors import InputError
-from attnscope.reference.given import number, positive
+from attnscope.reference.given import count, number, positive
 
 __all__ = [
     "DOING",
@@ -142,7 +142,8 @@ class DynamicNTKScaling(Unamplified):
     trained_length: int
 
     def __post_init__(self) -> None:
-        positive(DOING, factor=self.factor, trained_length=self.trained_length)
+        positive(DOING, factor=self.factor)
+        count(DOING, "trained_length", self.trained_length)
 
     def frequencies(self, plain: Frequencies, base: float, length: int) -> Frequencies:
         """Return the frequencies of the base that this length asks for."""

@@ -166,10 +166,8 @@ def rotary_table(
     if not np.isfinite(found).all():
         first = found[~np.isfinite(found)][0]
         raise InputError(_DOING, f"positions hold {first}", "give finite positions")
-    if length is not None:
-        length = count(_DOING, "length", length, least=0)
-    else:
-        length = int(np.floor(found.max())) + 1 if found.size else 0
+    if length is None:
+        length = max(int(np.floor(found.max())) + 1, 0) if found.size else 0
     frequencies = rotary_frequencies(width, base=base, scaling=scaling, length=length)
     angles = found[..., None] * frequencies
     amplitude = 1.0 if scaling is None else scaling.amplitude
@@ -201,6 +199,7 @@ def rotary_frequencies(
         array([1.  , 0.01])
     """
     width = count(_DOING, "the width", width)
+    length = count(_DOING, "length", length, least=0)
     if width % 2:
         raise InputError(
             _DOING,

@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
-from attnscope.reference.given import count, fit, real, whole
+from attnscope.reference.given import count, fit, flag, real, whole
 from attnscope.reference.positions.distance import whole_distance
 
 __all__ = ["t5_bias", "t5_bias_backward", "t5_buckets"]
@@ -60,7 +60,7 @@ def t5_buckets(
         array([31, 17,  2,  0,  0])
     """
     distance = whole(_DOING, "distance", distance)
-    ways = 2 if bidirectional else 1
+    ways = 2 if flag(_DOING, "bidirectional", bidirectional) else 1
     buckets = count(_DOING, "buckets", buckets, least=2 * ways)
     if buckets % ways:
         raise InputError(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from attnscope.errors import InputError
 from attnscope.reference.axes import Key, Matrix, Query, Tokens, Value, Vector
-from attnscope.reference.given import count
+from attnscope.reference.given import count, instance
 from attnscope.reference.heads import split_heads
 from attnscope.reference.positions import RotaryScaling, rotary, rotary_backward
 from attnscope.reference.positions.rotary_turning import Pairing, RotaryOptions
@@ -139,6 +139,8 @@ def turn_back(gradient: Query, form: LatentForm, positions: ArrayLike | None) ->
 
 def _sizes(weights: LatentWeights, form: LatentForm) -> tuple[int, int]:
     """Return the widths of the plain part of a head, and of the latent."""
+    instance(DOING, "weights", weights, LatentWeights)
+    instance(DOING, "form", form, LatentForm)
     rows = {name: len(getattr(weights, name)) for name in ("q", "kv_down", "kv_up")}
     rank = np.shape(weights.kv_up)[-1]
     rope = rows["kv_down"] - rank

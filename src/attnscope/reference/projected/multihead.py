@@ -15,7 +15,7 @@ from attnscope.reference.arrays import AsArray
 from attnscope.reference.axes import Key, Query, Tokens, Value
 from attnscope.reference.backward import AttentionGradients, attention_backward
 from attnscope.reference.forward import Attention, attention
-from attnscope.reference.given import gradient_of
+from attnscope.reference.given import array, count, gradient_of, instance
 from attnscope.reference.heads import merge_heads, split_heads
 from attnscope.reference.parts import ForwardOptions, Options, backward_options
 from attnscope.reference.projected.projections import AttentionWeights, project, project_backward
@@ -166,7 +166,8 @@ def cross_attention(
     (5, 512)
     """
     given = source if values is None else values
-    return _projected(x, source, given, weights, heads, kv_heads or heads, **options)
+    kv_heads = heads if kv_heads is None else kv_heads
+    return _projected(x, source, given, weights, heads, kv_heads, **options)
 
 
 def projected_backward(
@@ -207,7 +208,8 @@ def projected_backward(
     backward_options("projected_backward", options)
     asked = x if source is None else source
     giving = asked if values is None else values
-    seen = _projected(x, asked, giving, weights, heads, kv_heads or heads, **options)
+    kv_heads = heads if kv_heads is None else kv_heads
+    seen = _projected(x, asked, giving, weights, heads, kv_heads, **options)
     doing = "computing the gradients of projected attention"
     of_merged, of_output, of_output_bias = (
         gradient_of(doing, gradient, seen.output.shape),
@@ -268,8 +270,10 @@ def _projected(
 
 def _check_rows(weights: AttentionWeights, heads: int, kv_heads: int) -> None:
     """Check that the rows of q and k are as many heads of one width, and those of v any width."""
-    rows = {name: len(getattr(weights, name)) for name in "qkv"}
-    ragged = heads < 1 or kv_heads < 1 or rows["q"] % heads or rows["v"] % kv_heads
+    instance(DOING, "weights", weights, AttentionWeights)
+    heads, kv_heads = count(DOING, "heads", heads), count(DOING, "kv_heads", kv_heads)
+    rows = {name: len(array(DOING, name, getattr(weights, name))) for name in "qkv"}
+    ragged = rows["q"] % heads or rows["v"] % kv_heads
     if ragged or rows["q"] * kv_heads != rows["k"] * heads:
         raise InputError(
             DOING,

@@ -69,7 +69,7 @@ def _other_factor(side: OwnPart, segment: Segment, key: str) -> Iterator[Edit]:
     if side.mends or side.other is None:
         return
     for theirs in _factors(OwnPart(side.scene, side.other, mends=True)):
-        if abs(theirs - number) > _ALIKE * abs(number):
+        if theirs and abs(theirs - number) > _ALIKE * abs(number):
             text = f"a factor of {_told(theirs, size)} where the reference has {told}"
             function = partial(_times, theirs)
             way = f"{theirs:.6g} for {number:.6g}"

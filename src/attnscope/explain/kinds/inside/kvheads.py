@@ -42,7 +42,7 @@ def edits(inside: Inside) -> Iterator[Edit]:
         for key, how, other in maps:
             if other not in done:
                 done.add(other)
-                said = "" if side == "k and v" else f" in {side} alone"
+                said = f" in {side} alone" if side != "k and v" and len(sides) > 1 else ""
                 text = (
                     f"the query heads meet the kv heads {listed(other)}{said}{how}, where in the "
                     f"reference they meet {listed(own)}"

@@ -1,0 +1,50 @@
+"""Which kinds of values an argument may be, and how anything else is named in a message."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["described", "is_count", "is_number", "is_part", "is_whole"]
+
+_FEW = 4
+
+
+def is_count(value: object, least: int = 1) -> bool:
+    """Return whether a value is a whole number from `least` on; True and False are none."""
+    if isinstance(value, bool) or not isinstance(value, (Integral, torch.SymInt)):
+        return False
+    return bool(value >= least)  # type: ignore[operator]  # Integral compares with int
+
+
+def is_number(value: object) -> bool:
+    """Return whether a value is a finite number; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_whole(value: object, axes: int) -> bool:
+    """Return whether a value is a tensor of whole numbers with so many axes."""
+    if not isinstance(value, Tensor) or value.dim() != axes or value.dtype == torch.bool:
+        return False
+    return not (value.is_floating_point() or value.is_complex())
+
+
+def is_part(value: object, *methods: str) -> bool:
+    """Return whether a value is an object, not a class, that has these methods."""
+    if isinstance(value, type):
+        return False
+    return all(callable(getattr(value, name, None)) for name in methods)
+
+
+def described(value: Any) -> str:
+    """Return what was given, as a message names it."""
+    if isinstance(value, Tensor):
+        few = f" {value.tolist()}" if 0 < value.numel() <= _FEW and not value.is_meta else ""
+        return f"a tensor {tuple(value.shape)} of {value.dtype}{few}"
+    if isinstance(value, type):
+        return f"{value.__name__}, a class"
+    return f"the {type(value).__name__} {value!r}"
