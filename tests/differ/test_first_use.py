@@ -197,3 +197,21 @@ def test_a_factor_that_means_nothing_is_refused(factor: float) -> None:
 def test_an_unknown_expectation_is_refused() -> None:
     with pytest.raises(InputError, match=r"'casual'.*causal"):
         attnscope.verify(by_hand, by_hand, expect={"casual": True})
+
+
+@pytest.mark.parametrize("name", ["half", "bfloat16"])
+def test_frequencies_rounded_with_the_model_are_no_fault_and_hide_none(name: str) -> None:
+    built = build("llama")
+    reference = getattr(copy.deepcopy(built.model), name)()
+    candidate = copy.deepcopy(reference)
+    rotary = candidate.get_submodule("model.rotary_emb")
+    rotary.inv_freq = built.model.get_buffer("model.rotary_emb.inv_freq").clone()
+    result = attnscope.verify(candidate, reference, inputs=built.inputs, matrix=False)
+    assert result.equal
+    if name == "bfloat16":  # in float16 they are too near to be seen
+        assert any("times as wide" in note for note in result.notes)
+    candidate.get_submodule("model.layers.1.self_attn").scaling *= 1.1  # type: ignore[operator]
+    first = attnscope.verify(candidate, reference, inputs=built.inputs).first_difference
+    assert first is not None
+    assert first.explanation is not None
+    assert (first.stage, first.call, first.explanation.key) == ("scores", 1, "scale")

@@ -32,6 +32,7 @@ from attnscope.nn import (
     Window,
     ZeroSink,
 )
+from attnscope.nn.parameters import project
 
 B, T, E, H = 2, 7, 32, 4
 
@@ -158,7 +159,7 @@ def test_the_call_holds_what_entered_attention(name: str) -> None:
     call, _ = recorded(module, x)
     tokens = x.transpose(0, 1)
     with torch.no_grad():
-        q, k, v = module._projected(tokens, tokens, tokens)
+        q, k, v = project(module, tokens, tokens, tokens)
         q, k, v = (
             part.reshape(T, B, -1, module.head_dim).permute(1, 2, 0, 3) for part in (q, k, v)
         )

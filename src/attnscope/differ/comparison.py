@@ -113,6 +113,10 @@ class Comparison:
         walk = Walk(ours, theirs, tolerance, relevance)
         steps = list(attention_steps(walk, alignment.pairs))
         ends = list(model_steps(walk, outputs))
+        if walk.only_constants(ends):
+            wider = replace(tolerance, factor=tolerance.factor * walk.constants)
+            self.tolerance = wider
+            return self._compared(ours, theirs)
         first = self.first(walk, alignment, ends) or coarser(walk, outputs, alignment.pairs)
         if first is not None and first.stage == "model" and first.explanation is None:
             mine, other = outputs[0].sides
@@ -120,6 +124,9 @@ class Comparison:
             first = replace(first, explanation=turned)
         steps += ends
         notes = self._notes(ours, theirs)
+        if tolerance.factor != self.options.factor:
+            held = ", ".join(str(each) for each in sorted(ours.tables | theirs.tables, key=str))
+            notes.append(f"limits are {tolerance.factor:.3g} times as wide: buffers hold {held}")
         if first is None and self.options.gradients:
             more, first, said = self._backward(walk, outputs, alignment)
             steps += more
@@ -148,8 +155,9 @@ class Comparison:
         """Return the first difference, if the outputs differ."""
         if all(step.total.equal for step in ends):
             return None
-        if walk.first is not None:
-            return self._explained(walk.first)
+        first = walk.clearest or walk.first
+        if first is not None:
+            return self._explained(first)
         worst = next(step for step in ends if not step.total.equal)
         result = StageResult.of(worst)
         lost = alignment.missing or alignment.extra

@@ -76,8 +76,8 @@ class LastCall(nn.Module):
 
         The run has to give the output that the forward gave. It calls the parts of the module once
         more, and with them the forward hooks that were registered on them (those on the module
-        itself are not called); their buffers and attributes are as before afterwards. Buffers that
-        a forward in training writes to, as batch norm does, are copied by it for that.
+        itself are not called); their buffers and attributes are as before afterwards. For that a
+        forward copies the buffers of parts in training, which batch norm and the like write to.
 
         Raises:
             ReplayError: there was no forward, or something it depends on was changed since:
@@ -224,7 +224,6 @@ class Last:
         with torch._C.DisableTorchFunction():  # noqa: SLF001  as above
             if isinstance(cache, KeyValueCache):
                 self.kwargs["cache"] = cache.before(self.length)
-            self.parts = self.parts.written(module)
             self.witness = Witness.of(module, self.arguments, self.parameters, result)
         return self
 

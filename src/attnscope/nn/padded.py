@@ -103,7 +103,7 @@ def padding_first(ids: Tensor, real: Real) -> tuple[Tensor, Real]:
         >>> padding_first(torch.tensor([[3, 9, 4]]), torch.tensor([[True, False, True]]))
         (tensor([[9, 3, 4]]), tensor([[False,  True,  True]]))
     """
-    order = real.int().argsort(-1, stable=True)
+    order = real.int().argsort(dim=-1, stable=True)
     return ids.gather(-1, order), real.gather(-1, order)
 
 

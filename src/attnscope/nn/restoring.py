@@ -19,41 +19,25 @@ __all__ = ["PartsBefore"]
 class PartsBefore:
     """Modes and buffers of a module and its parts, before a forward.
 
-    training: the mode of each; buffers: copies of those in training, with the very tensors and
-    their versions, by which `written` tells which ones the forward wrote to.
+    training: the mode of each; buffers: copies of those in training. Which ones the forward then
+    writes to can't be told: batch norm does it without counting a version.
     """
 
     training: Mapping[str, bool]
-    buffers: Mapping[str, tuple[Tensor, Tensor, int]]
+    buffers: Mapping[str, Tensor]
 
     @classmethod
     def of(cls, module: nn.Module) -> PartsBefore:
         """Take note of a module that is about to run."""
-        training, buffers = {}, {}
+        training: dict[str, bool] = {}
+        buffers: dict[str, Tensor] = {}
         for path, child in module.named_modules():
             training[path] = child.training
             if child.training:
                 for name, buffer in child._buffers.items():  # noqa: SLF001  by owner
                     if buffer is not None:
-                        copied = buffer.detach().clone()
-                        buffers[f"{path}.{name}"] = (buffer, copied, _version(buffer))
+                        buffers[f"{path}.{name}"] = buffer.detach().clone()
         return cls(training, buffers)
-
-    def written(self, module: nn.Module) -> PartsBefore:
-        """Return it with those buffers alone that were written to since, or replaced."""
-        if not self.buffers:
-            return self
-        now = {f"{path}.{name}": b for path, name, b in _buffers(module)}
-        return PartsBefore(
-            self.training,
-            {
-                name: (buffer, copied, version)
-                for name, (buffer, copied, version) in self.buffers.items()
-                if now.get(name) is not buffer
-                or _version(buffer) != version
-                or buffer.is_inference()
-            },
-        )
 
     @contextmanager
     def restored(self, module: nn.Module) -> Iterator[None]:
@@ -68,9 +52,8 @@ class PartsBefore:
                     if buffer is None:
                         continue
                     if id(buffer) not in copies:
-                        before = self.buffers.get(f"{path}.{name}")
-                        source = buffer if before is None else before[1]
-                        copies[id(buffer)] = source.detach().clone()
+                        before = self.buffers.get(f"{path}.{name}", buffer)
+                        copies[id(buffer)] = before.detach().clone()
                     child._buffers[name] = copies[id(buffer)]  # noqa: SLF001
             yield
         finally:
@@ -80,13 +63,3 @@ class PartsBefore:
             for _, child, attributes in parts:
                 vars(child).clear()
                 vars(child).update(attributes)
-
-
-def _buffers(module: nn.Module) -> Iterator[tuple[str, str, Tensor | None]]:
-    for path, child in module.named_modules():
-        for name, buffer in child._buffers.items():  # noqa: SLF001
-            yield path, name, buffer
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version  # noqa: SLF001  no public way to ask

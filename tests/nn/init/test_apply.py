@@ -39,7 +39,8 @@ def test_every_matrix_of_a_torch_layer_is_drawn_and_its_norms_are_left() -> None
             assert std(parameter) == pytest.approx(0.02, rel=0.05), name
         elif "norm" not in name:
             assert not parameter.any(), name
-    assert [one.name for one in done] == [name for name, _ in layer.named_parameters()]
+    listed = list(dict.fromkeys(one.name for one in done))
+    assert listed == [name for name, _ in layer.named_parameters()]
 
 
 def test_torch_s_default_draws_biases_too() -> None:
@@ -153,3 +154,81 @@ def test_a_generator_fixes_a_whole_model() -> None:
         init.apply(model, init.XavierUniform(), generator=torch.Generator().manual_seed(5))
     first, second = (torch.cat([p.flatten() for p in m.parameters()]) for m in models)
     assert torch.equal(first, second)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.MultiheadAttention(64, 4), MultiheadAttention(64, 4, kv_heads=2)],
+    ids=["torch", "grouped"],
+)
+@pytest.mark.parametrize("scheme", [init.T5(), init.XavierNormal(), init.TorchDefault()], ids=str)
+def test_each_part_of_a_packed_projection_is_listed_as_it_was_drawn(
+    module: Any, scheme: init.Scheme
+) -> None:
+    done = init.apply(module, scheme)
+    weights = [one for one in done if one.name == "in_proj_weight"]
+    assert [one.role for one in weights] == ["q", "k", "v"]
+    assert weights[0].rows == (0, 64)
+    assert weights[-1].rows is not None
+    assert weights[-1].rows[1] == len(module.in_proj_weight)
+    for one in weights:
+        assert one.rows is not None
+        assert std(module.in_proj_weight[slice(*one.rows)]) == pytest.approx(one.std, rel=0.05)
+    assert (weights[0].std == weights[1].std) == (scheme.name != "t5")
+    biases = [one for one in done if one.name == "in_proj_bias"]
+    assert [one.rows for one in biases] == [one.rows for one in weights]
+
+
+def test_the_biases_of_q_k_and_v_are_drawn_by_their_own_part() -> None:
+    class Louder(init.Normal):
+        def bias_bound(self, place: init.Place) -> float:
+            return {"q": 1.0, "k": 2.0, "v": 0.0}.get(place.role, 0.0)
+
+    module = nn.MultiheadAttention(64, 4)
+    done = [one for one in init.apply(module, Louder()) if one.name == "in_proj_bias"]
+    assert [one.std for one in done] == [1 / 3**0.5, 2 / 3**0.5, 0.0]
+    q, k, v = module.in_proj_bias.detach().abs().split(64)
+    assert 0.5 < float(q.max()) <= 1 < float(k.max()) <= 2
+    assert not v.any()
+
+
+def test_projections_of_their_own_are_listed_whole() -> None:
+    module = nn.MultiheadAttention(64, 4, kdim=48, vdim=40)
+    done = {one.name: one for one in init.apply(module, init.Normal())}
+    assert done["q_proj_weight"].rows is None
+    assert done["q_proj_weight"].role == "q"
+    assert std(module.k_proj_weight) == pytest.approx(0.02, rel=0.05)
+
+
+def test_a_weight_without_entries_is_left() -> None:
+    layer = nn.Linear(4, 3)
+    layer.weight = nn.Parameter(torch.empty(3, 0))
+    done = init.apply(layer, init.TorchDefault())
+    assert [(one.std, one.note) for one in done] == [(None, "no entries")] * 2
+
+
+anything: Any = init  # arguments of wrong types are the point
+LAYER = nn.Linear(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: anything.apply(LAYER, "xavier"),
+            "the scheme is 'xavier'; give a scheme as an obj",
+        ),
+        (lambda: anything.apply(LAYER, init.Normal), "the scheme is the class Normal"),
+        (lambda: anything.apply(LAYER, None), "the scheme is None"),
+        (lambda: anything.apply(LAYER.weight, init.Normal()), "the module is of type Parameter"),
+        (lambda: anything.apply(5, init.Normal()), "the module is 5; give an object of Module"),
+        (lambda: anything.apply(LAYER, init.Normal(), generator=3), "the generator is 3"),
+        (lambda: anything.apply(LAYER, init.Normal(), head_dim=0), "head_dim is 0"),
+        (lambda: anything.apply(LAYER, init.Normal(), head_dim=2.5), "head_dim is 2.5"),
+    ],
+)
+def test_a_wrong_argument_is_told_and_nothing_is_drawn(call: Any, text: str) -> None:
+    before = LAYER.weight.detach().clone()
+    with pytest.raises(InputError, match=text):
+        call()
+    assert torch.equal(LAYER.weight.detach(), before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,6 @@ from torch import Tensor, nn
 import attnscope
 from attnscope.errors import InputError
 from attnscope.nn import (
-    ALiBi,
     Causal,
     CausalLanguageModel,
     Design,
@@ -25,7 +25,7 @@ from attnscope.nn import (
     init,
 )
 from attnscope.targets.architectures import build
-from tests.nn.init.writing import Bare, ByTurns, Nameless, Separate, Sigmoid, Turned
+from tests.nn.init.writing import Bare, ByTurns, Nameless, Separate, Turned
 
 WIDTH, HEADS, LENGTH = 64, 4, 32
 
@@ -88,63 +88,6 @@ def test_a_sink_takes_part_in_the_entropy() -> None:
     x = tokens()
     assert init.audit(plain, x, x, x)[0].verdict == "sane"
     assert init.audit(sunk, x, x, x)[0].verdict == "saturated"  # one outcome takes nearly all
-
-
-# -- verdicts --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("factor", "verdict"),
-    [(0.1, "uniform"), (0.9, "uniform"), (3.0, "sane"), (30.0, "saturated"), (1e4, "saturated")],
-)
-def test_the_verdict_follows_the_spread_of_the_scores(factor: float, verdict: str) -> None:
-    model = Separate(WIDTH, HEADS, factor)  # nn.Linear's own values: scores of std 1/3
-    found = init.audit(model, tokens())
-    assert found.verdict == found[0].verdict == verdict
-    assert found[0].sharpness.scores == pytest.approx(factor / 3, rel=0.15)
-
-
-def test_unscaled_scores_of_wide_heads_are_saturated() -> None:
-    class Unscaled(Separate):
-        def __init__(self) -> None:
-            super().__init__(512, 2, factor=16.0)  # takes the 1/√256 away again
-            init.apply(self, init.XavierUniform())
-
-    assert init.audit(Unscaled(), torch.randn(1, 64, 512)).verdict == "saturated"
-
-
-def test_a_bias_that_is_sharp_on_purpose_is_not_held_against_q_and_k() -> None:
-    module = MultiheadAttention(WIDTH, HEADS, batch_first=True, positions=ALiBi(), mask=Causal())
-    init.apply(module, init.Normal(0.02))
-    found = init.audit(module, *(torch.randn(2, 256, WIDTH),) * 3)[0]
-    assert found.entropy_share is not None
-    assert found.content_share is not None
-    assert found.entropy_share < 0.9
-    assert found.content_share > 0.99
-    assert found.verdict == "uniform"
-
-
-def test_one_saturated_head_among_sane_ones_is_counted() -> None:
-    model = Separate(WIDTH, HEADS, factor=3.0)
-    with torch.no_grad():
-        model.to_q.weight[: WIDTH // HEADS] *= 50
-    found = init.audit(model, tokens())
-    assert found[0].saturated_heads == 1
-    assert found[0].verdict == "sane"
-    assert "sane (1 of 4 heads saturated)" in str(found)
-
-
-def test_weights_that_are_no_distribution_have_no_verdict() -> None:
-    found = init.audit(Sigmoid(WIDTH, HEADS), tokens())[0]
-    assert found.verdict == "unknown"
-    assert found.entropy_share is None
-    assert "no distribution over the keys" in "".join(found.notes)
-
-
-def test_a_single_key_has_no_verdict() -> None:
-    found = init.audit(Separate(WIDTH, HEADS), torch.randn(2, 1, WIDTH))[0]
-    assert found.verdict == "unknown"
-    assert "no query sees two keys" in "".join(found.notes)
 
 
 # -- projections -----------------------------------------------------------------------------------
@@ -412,6 +355,20 @@ def test_the_output_is_judged_as_the_model_makes_it() -> None:
     assert audit[0].module == attnscope.trace(layer, x)[0].module == "self_attn"
     attended = layer.self_attn(*(layer.norm1(x),) * 3)[0].detach()
     assert audit[0].output_std == pytest.approx(float(attended.std(correction=0)), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "scheme", "text"),
+    [
+        (5, None, "a model of type int; give a module, or a function"),
+        ("bert", None, "a model of type str"),
+        (nn.Linear(2, 2), "xavier", "the scheme is 'xavier'; give a scheme as an object"),
+        (nn.Linear(2, 2), init.T5, "the scheme is the class T5"),
+    ],
+)
+def test_a_wrong_argument_is_told_before_the_model_runs(model: Any, scheme: Any, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        init.audit(model, None, scheme=scheme)
 
 
 def test_a_model_without_attention_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -146,3 +147,59 @@ def test_every_scheme_says_where_it_is_from() -> None:
         assert kind.__doc__ is not None
         assert "Source:" in kind.__doc__
     assert len({kind.name for kind in kinds}) == len(kinds)
+
+
+anything: Any = init  # arguments of wrong types are the point
+WRONG: tuple[Any, ...] = (-1, math.nan, math.inf, "0.02", None, True, [0.02])
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+@pytest.mark.parametrize(
+    ("scheme", "parameter"),
+    [
+        ("XavierUniform", "gain"),
+        ("XavierNormal", "gain"),
+        ("KaimingUniform", "gain"),
+        ("KaimingNormal", "gain"),
+        ("Normal", "sigma"),
+        ("ScaledResidual", "sigma"),
+        ("T5", "factor"),
+        ("MuP", "base"),
+        ("MuP", "sigma"),
+    ],
+)
+def test_a_parameter_that_is_no_number_from_zero_on_is_refused(
+    scheme: str, parameter: str, wrong: Any
+) -> None:
+    with pytest.raises(InputError, match=f"setting up the scheme .*: {parameter} is "):
+        getattr(anything, scheme)(**{parameter: wrong})
+
+
+def test_zero_draws_zeros_but_is_no_width() -> None:
+    assert not init.Normal(0.0).draw_(torch.ones(3, 3), Q).any()
+    with pytest.raises(InputError, match="base is 0; give a positive number"):
+        init.MuP(base=0)
+    with pytest.raises(InputError, match="together is 'no'; give True or False"):
+        anything.XavierUniform(together="no")
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (("query", 4, 4), "the role is 'query'; give 'q' or"),
+        (("q", 0, 4), "fan_in is 0; give at least 1"),
+        (("q", 4, -1), "fan_out is -1"),
+        (("q", 4.5, 4), "fan_in is 4.5; give a whole number"),
+        (("q", 4, 4, -1), "drawn_fan_out is -1"),
+        (("q", 4, 4, 4, 1.5), "residuals is 1.5"),
+        (("q", 4, 4, 4, 1, "8"), "head_dim is '8'"),
+    ],
+)
+def test_a_place_that_no_weight_can_have_is_refused(place: Any, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        Place(*place)
+
+
+def test_a_scheme_without_a_std_is_none() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        anything.Scheme()

@@ -60,6 +60,16 @@ class Side:
             if id(values[number]) in named
         }
 
+    @property
+    def tables(self) -> frozenset[torch.dtype]:
+        """Half types in which the model holds buffers that its run read."""
+        tensors = (self.tape.tensors[value] for value in self.parameters)
+        return frozenset(
+            each.dtype
+            for each in tensors
+            if each.dtype in {torch.float16, torch.bfloat16} and not isinstance(each, nn.Parameter)
+        )
+
     @cached_property
     def weights(self) -> frozenset[int]:
         """Values that are parameters, or made of parameters alone."""

@@ -58,7 +58,7 @@ class _Attention:
         source = self._source(stage, part)
         step = Step(stage, self.pair.number, total, gap, call, part, cancelled, source)
         scene = None
-        if step.at_fault and walk.first is None and known.shape == expected.shape:
+        if step.at_fault and walk.clearest is None and known.shape == expected.shape:
             scene = self.scenery.scene(key, walk.limit(stage, expected))
         return walk.note(step, scene)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from torch import Tensor
 
@@ -29,7 +30,8 @@ class Walk:
     """Two sides on their way through the stages.
 
     graft and base: values of the candidate's and of the reference's tape that hold the reference's
-    earlier stages. first: the first stage that is wrong by itself. layout: the name of the one in
+    earlier stages. first: the first stage that is wrong by itself; clearest: the first that is so
+    by more than constants in a half type can make it. layout: the name of the one in
     which a stage around the attention agreed.
     """
 
@@ -40,7 +42,20 @@ class Walk:
     graft: dict[int, Tensor] = field(default_factory=dict)
     base: dict[int, Tensor] = field(default_factory=dict)
     first: Difference | None = None
+    clearest: Difference | None = None
     layout: str | None = None
+
+    def only_constants(self, ends: Sequence[Step]) -> bool:
+        """Return whether the outputs differ by no more than constants in a half type make them."""
+        if self.constants == 1.0 or self.clearest is not None:
+            return False
+        differ = any(not step.total.equal for step in ends)
+        return differ and all(step.total.excess <= self.constants for step in ends)
+
+    @cached_property
+    def constants(self) -> float:
+        """The excess that constants held in a half type can have."""
+        return self.tolerance.excess_of(self.candidate.tables | self.reference.tables)
 
     def judge(self, stage: str, actual: Tensor, expected: Tensor) -> Gap:
         """Compare two tensors of a stage, rows without meaning left out, scores as they matter."""
@@ -58,6 +73,9 @@ class Walk:
         """Remember the first stage that is wrong by itself."""
         if step.at_fault and self.first is None:
             self.first = Difference(step, scene)
+        clear = step.own is not None and step.own.excess > self.constants
+        if step.at_fault and clear and self.clearest is None:
+            self.clearest = Difference(step, scene)
         return step
 
     def own(self, values: list[int]) -> dict[int, Tensor] | None:
@@ -106,7 +124,7 @@ def model_steps(walk: Walk, pairs: Sequence[OutputPair]) -> Iterator[Step]:
         source = walk.candidate.source_of(value)
         step = Step("model", None, total, gap, part=pair.part, source=source)
         scene = None
-        if step.at_fault and walk.first is None and ours.shape == theirs.shape:
+        if step.at_fault and walk.clearest is None and ours.shape == theirs.shape:
             scene = _model_scene(walk, (ours, theirs), own, expected)
         yield walk.note(step, scene)
 

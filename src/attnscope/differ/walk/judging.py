@@ -8,6 +8,7 @@ Nothing is averaged: one wrong entry is a difference.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,9 @@ _ROUNDINGS = 16.0
 
 _FLOOR = 1.0
 """Roundings of the largest entry of all, for rows in which everything cancels."""
+
+_TABLES = 2.0
+"""Roundings of a half type that constants held in it may be apart."""
 
 _WIDE = 4096.0
 """Roundings of float64 that two long computations in different order may be apart."""
@@ -61,6 +65,15 @@ class Tolerance:
         rows = sizes.amax(-1, keepdim=True) if sizes.dim() else sizes
         unit = self.roundoff * self.factor
         return unit * (_ROUNDINGS * rows + _FLOOR * sizes.max())
+
+    def excess_of(self, tables: Collection[torch.dtype]) -> float:
+        """Return the excess up to which constants held in these types may be apart.
+
+        Rotary frequencies after `model.half()` are such constants: they differ from those that are
+        computed in float32, which is a difference, and seldom the one that is looked for.
+        """
+        coarsest = max((unit_roundoff(dtype) for dtype in tables), default=0.0)
+        return max(1.0, _TABLES / _ROUNDINGS * coarsest / (self.roundoff * self.factor))
 
     def around(self, size: float) -> float:
         """Return how much of a difference is rounding beside numbers of this size."""

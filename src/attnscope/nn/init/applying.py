@@ -12,26 +12,31 @@ from torch import Tensor, nn
 from attnscope.nn.init.finding import matrix_of
 from attnscope.nn.init.roles import RESIDUAL, Place, Role, role_of
 from attnscope.nn.init.schemes import Scheme
+from attnscope.nn.init.schemes.base import scheme_given
+from attnscope.reference.given import count, instance
 
 __all__ = ["Drawn", "apply"]
 
 _HEAD_DIM = ("head_dim", "key_value_proj_dim", "d_kv", "dim_head", "head_size")
 _HEADS = ("num_heads", "num_attention_heads", "n_heads", "n_head", "heads", "nhead")
 _WIDTH = ("embed_dim", "hidden_size", "all_head_size", "d_model", "width", "dim")
+_DOING = "drawing initial values"
 _SIDES: tuple[Role, ...] = ("q", "k", "v")
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One parameter after `apply`.
+    """One parameter after `apply`, or one part of it where q, k and v are packed in one.
 
     std: the one it was drawn with, 0.0 for zeros; None: it was left as it was, `note` says why.
+    rows: first row of the part and the one after its last; None: the whole parameter.
     """
 
     name: str
     role: Role
     std: float | None
     note: str = ""
+    rows: tuple[int, int] | None = None
 
 
 def apply(
@@ -46,7 +51,8 @@ def apply(
     Matrices of linear layers, convolutions and `MultiheadAttention` and embedding tables are drawn
     by the scheme with the role that their name tells; biases beside them by the scheme too (zero in
     all but `TorchDefault`). Norms, and parameters whose layout is not known, are left and listed.
-    A tied parameter is drawn once, an embedding's padding row stays zero.
+    A tied parameter is drawn once, an embedding's padding row stays zero. The parts of a packed
+    ``in_proj_weight`` or ``in_proj_bias`` are drawn, and listed, one by one.
 
     Args:
         module: any module.
@@ -55,7 +61,8 @@ def apply(
         head_dim: width of one head, for T5; None: as the modules say.
 
     Raises:
-        InputError: the scheme needs something that is not known; nothing was changed then.
+        InputError: an argument of another type, or the scheme needs something that is not known;
+            nothing was changed then.
 
     Source: each scheme's own. Elsewhere: `model.apply(init_weights)`, `_init_weights`.
 
@@ -66,15 +73,25 @@ def apply(
         >>> [(one.name, one.role, one.std) for one in done if one.role == "o"]
         [('self_attn.out_proj.weight', 'o', 0.02), ('self_attn.out_proj.bias', 'o', 0.0)]
     """
+    _check(module, scheme, generator, head_dim)
     parameters = dict(module.named_parameters())
     residuals = sum(one.dim() > 1 and role_of(name) in RESIDUAL for name, one in parameters.items())
     plans = [
         _plan(module, name, one, _Sizes(residuals, head_dim)) for name, one in parameters.items()
     ]
     for plan in plans:  # ask for everything first, so that an error leaves the module as it was
-        for _, place in plan.pieces if plan.bias is None else ():
-            scheme.std(place)
-    return tuple(plan.run(scheme, generator) for plan in plans)
+        for piece in plan.pieces:
+            (scheme.bias_bound if plan.is_bias else scheme.std)(piece.place)
+    return tuple(done for plan in plans for done in plan.run(scheme, generator))
+
+
+def _check(module: object, scheme: object, generator: object, head_dim: object) -> None:
+    instance(_DOING, "the module", module, nn.Module)
+    scheme_given(_DOING, scheme)
+    if generator is not None:
+        instance(_DOING, "the generator", generator, torch.Generator)
+    if head_dim is not None:
+        count(_DOING, "head_dim", head_dim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +101,43 @@ class _Sizes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """What is drawn at once: a parameter, or some rows of it."""
+
+    tensor: Tensor
+    place: Place
+    rows: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
     """How one parameter is drawn: in pieces, each with its place; or not, and why."""
 
     name: str
     role: Role
-    pieces: tuple[tuple[Tensor, Place], ...] = ()
-    bias: Tensor | None = None
+    pieces: tuple[_Piece, ...] = ()
+    is_bias: bool = False
     padding: Tensor | None = None
     note: str = ""
 
     @torch.no_grad()
-    def run(self, scheme: Scheme, generator: torch.Generator | None) -> Drawn:
+    def run(self, scheme: Scheme, generator: torch.Generator | None) -> list[Drawn]:
         if not self.pieces:
-            return Drawn(self.name, self.role, None, self.note)
-        if self.bias is not None:
-            bound = scheme.bias_bound(self.pieces[0][1])
-            self.bias.uniform_(-bound, bound, generator=generator) if bound else self.bias.zero_()
-            return Drawn(self.name, self.role, bound / 3**0.5)
-        for piece, place in self.pieces:
-            scheme.draw_(piece, place, generator)
+            return [Drawn(self.name, self.role, None, self.note)]
+        done = []
+        for piece in self.pieces:
+            if self.is_bias:
+                bound = scheme.bias_bound(piece.place)
+                piece.tensor.uniform_(-bound, bound, generator=generator)
+                std = bound / 3**0.5
+            else:
+                scheme.draw_(piece.tensor, piece.place, generator)
+                std = scheme.std(piece.place)
+            role = self.role if piece.rows is None else piece.place.role
+            done.append(Drawn(self.name, role, std, rows=piece.rows))
         if self.padding is not None:
             self.padding.zero_()
-        return Drawn(self.name, self.role, scheme.std(self.pieces[0][1]))
+        return done
 
 
 def _plan(root: nn.Module, name: str, parameter: nn.Parameter, sizes: _Sizes) -> _Plan:
@@ -117,18 +148,21 @@ def _plan(root: nn.Module, name: str, parameter: nn.Parameter, sizes: _Sizes) ->
     if weight is None:
         note = _unknown_layout(owner) if parameter.dim() > 1 else "no matrix"
         return _Plan(name, role, note=note)
+    if not weight.numel():
+        return _Plan(name, role, note="no entries")
     matrix = matrix_of(owner, weight, role, _number(owner, _HEADS) or len(weight))
     if matrix is None:
         return _Plan(name, role, note=_unknown_layout(owner))
     head_dim = sizes.head_dim or _head_dim(root, path)
     place = Place(role, matrix.shape[1], len(matrix), len(matrix), sizes.residuals, head_dim)
-    if own.endswith("bias"):
-        return _Plan(name, role, ((weight, place),), bias=parameter.detach())
-    if own == "in_proj_weight":
-        return _Plan(name, role, tuple(_packed(owner, matrix, place)))
+    is_bias = own.endswith("bias")
+    drawn = parameter.detach() if is_bias else weight
+    pieces: tuple[_Piece, ...] = (_Piece(drawn, place),)
+    if own.startswith("in_proj_"):
+        pieces = tuple(_packed(owner, drawn, place))
     padding = owner.padding_idx if isinstance(owner, nn.Embedding) else None
     zero = weight[padding] if padding is not None else None
-    return _Plan(name, role, ((weight, place),), padding=zero)
+    return _Plan(name, role, pieces, is_bias, padding=zero)
 
 
 def _unknown_layout(owner: nn.Module) -> str:
@@ -162,14 +196,18 @@ def _weight_of(owner: nn.Module, own: str, role: Role) -> Tensor | None:
     return tensor
 
 
-def _packed(owner: nn.Module, matrix: Tensor, place: Place) -> Iterator[tuple[Tensor, Place]]:
-    """Yield the rows of q, k and v in an `in_proj_weight`."""
-    rows = len(matrix)
+def _packed(owner: nn.Module, drawn: Tensor, place: Place) -> Iterator[_Piece]:
+    """Yield the rows of q, k and v in an ``in_proj_weight`` or ``in_proj_bias``."""
     heads, head_dim = _number(owner, ("num_heads",)), _number(owner, ("head_dim",))
-    queries = heads * head_dim or rows // 3
-    keys = (rows - queries) // 2
-    for side, part in zip(_SIDES, matrix.split([queries, keys, keys]), strict=True):
-        yield part, replace(place, role=side, fan_out=len(part))
+    whole = place.fan_out
+    queries = whole if place.role == "q" else heads * head_dim or whole // 3
+    keys = (whole - queries) // 2
+    first = 0
+    for side, rows in zip(_SIDES, (queries, keys, keys), strict=True):
+        if rows:
+            part = drawn[first : first + rows]
+            yield _Piece(part, replace(place, role=side, fan_out=rows), (first, first + rows))
+        first += rows
 
 
 def _head_dim(root: nn.Module, path: str) -> int:

@@ -12,14 +12,17 @@ from attnscope.capture import record
 from attnscope.errors import InputError
 from attnscope.nn.init.finding import Part, find_parts
 from attnscope.nn.init.fitting import Spread, candidates, choose, expected, fits, spread_of
-from attnscope.nn.init.limits import Verdict, verdict
+from attnscope.nn.init.limits import Verdict, near, verdict, verdict_of
 from attnscope.nn.init.result import Audit, CallAudit, Projection
 from attnscope.nn.init.roles import RESIDUAL, Place, role_of
 from attnscope.nn.init.schemes import Scheme
+from attnscope.nn.init.schemes.base import scheme_given
 from attnscope.nn.init.sharpness import Sharpness, sharpness_of
 from attnscope.nn.init.watching import Runs, watching
 
 __all__ = ["audit"]
+
+_DOING = "auditing the initial values of a model"
 
 
 def audit(
@@ -34,8 +37,9 @@ def audit(
     For each projection of each attention call: the std found, and expected by its scheme (a third
     of a packed projection by itself). For each call: std of q, k, ``q·k`` and scores, the entropy
     of the weights as a share of ``log n`` (n visible keys), the std of the attention's output over
-    that of its input, and a verdict with limits that `limits` derives. The verdict looks at the
-    scores without their bias, since ALiBi and the like are sharp on purpose.
+    that of its input, and a verdict with limits that `limits` derives for rows of just these
+    lengths. The verdict looks at the scores without their bias, since ALiBi and the like are sharp
+    on purpose; it is "mixed" where heads are saturated and others are not (see `CallAudit`).
 
     Args:
         model: any module, in the mode and grad mode it is in; its random state moves on as in any
@@ -46,7 +50,8 @@ def audit(
         **kwargs: handed to the model.
 
     Raises:
-        InputError: the model made no attention call that could be seen.
+        InputError: the model made no attention call that could be seen, or can't be called; or the
+            scheme is none.
 
     Source: the limits, Derrida 1981 (see `limits`); the formulas, each scheme's own.
 
@@ -59,13 +64,19 @@ def audit(
         >>> found[0]["q"].scheme, found[0]["o"].scheme, found.verdict
         ('xavier-uniform', 'torch-default', 'sane')
     """
+    if not callable(model):
+        raise InputError(
+            _DOING, f"a model of type {type(model).__name__}", "give a module, or a function"
+        )
+    if scheme is not None:
+        scheme_given(_DOING, scheme)
     root = model if isinstance(model, nn.Module) else nn.Module()
     with record(model) as trace, watching(root, trace) as runs:
         model(*args, **kwargs)
     if not trace.calls:
         seen = "; ".join(f"{one.module}: {one.reason}" for one in trace.unseen)
         raise InputError(
-            doing="auditing the initial values of a model",
+            doing=_DOING,
             found=f"no attention call{f' ({seen})' if seen else ''}",
             todo="give a model and inputs with which attnscope.trace shows calls",
         )
@@ -147,19 +158,27 @@ def _call(call: Call, parts: list[Part], judged: dict[int, Projection], runs: Ru
         sharpness=sharpness,
         input_std=entered,
         output_std=left,
-        verdict=_verdict(sharpness),
+        verdict=verdict_of(each, _mean_verdict(sharpness)),
+        near=_near(sharpness),
         saturated_heads=each.count("saturated"),
         uniform_heads=each.count("uniform"),
         notes=(*_missing(parts), *sharpness.notes),
     )
 
 
-def _verdict(sharpness: Sharpness) -> Verdict:
+def _mean_verdict(sharpness: Sharpness) -> Verdict:
     entropy = sharpness.entropy
     if entropy is None or not entropy.content:
         return "unknown"
     share = sum(entropy.content) / len(entropy.content)
     return verdict(share, entropy.low, entropy.high)
+
+
+def _near(sharpness: Sharpness) -> Verdict | None:
+    entropy = sharpness.entropy
+    if entropy is None or not entropy.content:
+        return None
+    return near(sum(entropy.content) / len(entropy.content), entropy.low, entropy.high)
 
 
 def _verdicts(sharpness: Sharpness) -> list[Verdict]:

@@ -9,18 +9,18 @@ entropy is known for large n:
 
 - **saturated**: s reaches ``√(2·log n)`` (3.1 for 128 keys, 3.7 for 1,024). From there the weight
   condenses on a number of keys that no longer grows with n; the softmax has become a maximum.
-- **uniform**: s stays below ``√(2·log(10/9))`` = 0.46, where the effective number of keys ``exp(H)``
-  of a long row is nine tenths of n. A weight then is 1/n up to a factor of typically ``e^0.46``, and
-  the head returns little but the mean of v, whatever it is asked.
+- **uniform**: s stays below ``√(2·log(10/9))`` = 0.46, where the effective number of keys
+  ``exp(H)`` of a long row is nine tenths of n. A weight then is 1/n up to a factor of typically
+  ``e^0.46``, and the head returns little but the mean of v, whatever it is asked.
 
 Both are said as shares of the largest entropy, ``H / log n``, which can be read off any row; the
 share at a given s is the exact mean over rows of n keys (see `expected_share`). So the limits are
 the same s for rows of every length, and a causal mask, whose first rows are short, changes no
 verdict but by chance.
 
-Uniform is no fault by itself: `nn.Linear`'s default starts so (s = 0.33), and so does T5.
-`nn.MultiheadAttention`'s own lies right at the limit (s = 0.5), and may be told either way. Saturated is
-one at the start of a training: the gradient reaches q and k through few keys alone.
+Uniform is no fault by itself: `nn.Linear`'s default starts so (s = 0.33), and so does T5. That of
+`nn.MultiheadAttention` lies at the limit (s = 0.5): a report says "sane, near uniform". Saturated
+is one at the start of a training: the gradient reaches q and k through few keys alone.
 
 Source: Derrida 1981, "Random-energy model", Phys. Rev. B 24, 2613.
 """
@@ -56,6 +56,7 @@ UNIFORM_STD = math.sqrt(2 * math.log(10 / 9))
 _DOING = "working out what the entropy of attention can be"
 _CLOSE = 0.25
 _WIDE, _REACH, _STEP = 50.0, 8.5, 0.4  # std, standard deviations of z, and step of u
+_GONE = 50.0  # exp(-exp(50)) is 0
 
 
 def critical_std(keys: int) -> float:
@@ -107,7 +108,7 @@ def _log_sum(std: float, n: int) -> tuple[float, float]:
     weight /= weight.sum()
     low, high = -(math.log(n) + _REACH * std + 20), _REACH * std + 4
     u = torch.arange(low, high, _STEP, dtype=torch.float64)
-    times = (u[:, None] + std * z).exp()  # t·exp(s)
+    times = (u[:, None] + std * z).clamp(max=_GONE).exp()  # t·exp(s)
     kept = (-times).exp()
     phi = (kept @ weight).clamp(max=1.0)
     of_phi = -(times * kept) @ (weight * z)
@@ -133,7 +134,7 @@ def uniform_above(keys: int) -> float:
 
     Example:
         >>> round(uniform_above(128), 3)
-        0.978
+        0.979
     """
     return expected_share(UNIFORM_STD, keys)
 

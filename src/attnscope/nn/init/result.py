@@ -49,8 +49,10 @@ class CallAudit:
     """One attention call: its projections, how sharp it is, what it does to its input.
 
     input_std: of what enters the q projection; output_std: of what leaves the output projection;
-    verdict: of `content_share` between `sharpness.entropy.low` and `high`; saturated_heads,
-    uniform_heads: how many heads are by themselves; notes: what could not be found, and why.
+    verdict: of `content_share` between `sharpness.entropy.low` and `high`, unless heads are
+    saturated (see `limits.verdict_of`); near: the verdict beyond a limit that is close;
+    saturated_heads, uniform_heads: how many heads are by themselves; notes: what could not be
+    found, and why.
     """
 
     index: int
@@ -62,6 +64,7 @@ class CallAudit:
     input_std: float | None
     output_std: float | None
     verdict: Verdict
+    near: Verdict | None
     saturated_heads: int
     uniform_heads: int
     notes: tuple[str, ...]
@@ -116,8 +119,8 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of all calls: saturated, then unknown, uniform, sane."""
-        order: tuple[Verdict, ...] = ("saturated", "unknown", "uniform", "sane")
+        """The worst verdict of all calls: saturated, then mixed, unknown, uniform, sane."""
+        order: tuple[Verdict, ...] = ("saturated", "mixed", "unknown", "uniform", "sane")
         found = {call.verdict for call in self.calls}
         return next((one for one in order if one in found), "unknown")
 
@@ -175,7 +178,7 @@ def _scheme(one: Projection) -> str:
 
 
 def _calls(calls: Iterable[CallAudit]) -> str:
-    head = ("#", "module", "q", "k", "q·k", "scores", "keys", "entropy", "out/in", "starts")
+    head = ("#", "module", "q", "k", "q·k", "scores", "keys", "entropy", "sane", "out/in", "starts")
     rows = [
         (
             str(call.index),
@@ -186,17 +189,30 @@ def _calls(calls: Iterable[CallAudit]) -> str:
             _number(call.sharpness.scores),
             _number(call.sharpness.keys),
             _number(call.entropy_share),
+            _limits(call),
             _number(call.ratio),
             _start(call),
         )
         for call in calls
     ]
-    return _aligned([head, *rows], left={1, 9})
+    return _aligned([head, *rows], left={1, 10})
+
+
+def _limits(call: CallAudit) -> str:
+    """Return between which shares of the entropy rows of these lengths are sane."""
+    entropy = call.sharpness.entropy
+    return "-" if entropy is None else f"{entropy.low:.3f}-{entropy.high:.3f}"
 
 
 def _start(call: CallAudit) -> str:
-    if call.verdict != "saturated" and call.saturated_heads:
-        return f"{call.verdict} ({call.saturated_heads} of {call.heads} heads saturated)"
+    """Return the verdict, and which heads or which close limit speak against it."""
+    counts = {"saturated": call.saturated_heads, "uniform": call.uniform_heads}
+    others = [(name, n) for name, n in counts.items() if n and name != call.verdict]
+    if call.saturated_heads and others:
+        told = ", ".join(f"{n} {name}" for name, n in others)
+        return f"{call.verdict} ({told.replace(' ', f' of {call.heads} heads ', 1)})"
+    if call.near is not None and not call.saturated_heads:
+        return f"{call.verdict}, near {call.near}"
     return call.verdict
 
 

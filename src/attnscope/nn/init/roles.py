@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
+
+from attnscope.reference.given import choice, count
 
 __all__ = ["Place", "Role", "role_of"]
 
@@ -60,6 +62,9 @@ class Place:
     fan_in, fan_out: inputs of one output feature, and output features; drawn_fan_out: output
     features of the tensor that it was drawn in (3·E for a third of a packed projection); residuals:
     weights of the whole model that write to the residual stream; head_dim: width of one head of q.
+
+    Raises:
+        InputError: a role of another name, or sizes that are no whole numbers.
     """
 
     role: Role
@@ -68,6 +73,14 @@ class Place:
     drawn_fan_out: int = 0
     residuals: int = 0
     head_dim: int = 0
+
+    def __post_init__(self) -> None:
+        doing = "saying where a weight stands"
+        choice(doing, "the role", self.role, get_args(Role))
+        for name in ("fan_in", "fan_out"):
+            count(doing, name, getattr(self, name))
+        for name in ("drawn_fan_out", "residuals", "head_dim"):
+            count(doing, name, getattr(self, name), least=0)
 
     @property
     def rows(self) -> int:

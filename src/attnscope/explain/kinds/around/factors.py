@@ -15,6 +15,8 @@ from attnscope.explain.reading.flow import CONTRACTIONS, Segment
 __all__ = ["embedding_scale", "factor", "is_embedded", "is_projected"]
 
 _ALIKE = 1e-9
+"""Share up to which factors, and tensors of runs in float64, are the same."""
+
 _ADDS = frozenset("add iadd radd".split())
 
 

@@ -25,6 +25,7 @@ _USUAL = (0.0, 1e-3, 1e-5, 1e-6, 1e-8, 1e-12, 1e-7, 1e-4, 1e-2)
 _LARGEST = 0.5
 """A constant that is added and is not larger may be an epsilon."""
 _ALIKE = 1e-7
+"""Share of the largest entry that a sort of norm, with its weight fitted, may leave."""
 
 
 def norm_eps(side: OwnPart) -> Iterator[Edit]:

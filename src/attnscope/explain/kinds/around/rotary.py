@@ -25,6 +25,7 @@ __all__ = ["rotary"]
 
 _STAGES = ("q", "k", "v")
 _ALIKE = 1e-9
+"""Share of the largest entry up to which tensors of runs in float64 are the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

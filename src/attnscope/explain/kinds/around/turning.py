@@ -14,6 +14,7 @@ from attnscope.explain.reading.rotations import Rotation, rounded
 __all__ = ["Difference", "differences"]
 
 _ALIKE = 1e-6
+"""How far unit vectors, powers and scales of tables kept in float32 may be apart."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,6 +30,7 @@ _LAYOUT = frozenset(
 )
 _MOST_HEADS = 128
 _SAME = 1e-5
+"""Share of the largest entry up to which a part of the context is another, rounded in float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

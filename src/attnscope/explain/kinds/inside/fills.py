@@ -37,7 +37,11 @@ _FILLS = (
 """Fills that people write, with what they come from."""
 
 _SAME = 1e-6
+"""Share up to which numbers that went through float32 are the same."""
+
 _LOWEST = 1e-30
+"""Keeps a division by a tensor of zeros finite."""
+
 _WINS = 1e6
 """A fill with which hidden keys take all of the weight."""
 

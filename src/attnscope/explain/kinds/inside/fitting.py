@@ -19,6 +19,7 @@ _SMALL = 1e-6
 """Step of the derivative, relative: half the digits of float64 remain."""
 
 _CONVERGED = 1e-13
+"""Relative step below which a fit in float64 moves no more."""
 
 
 def fitted(

@@ -20,6 +20,8 @@ __all__ = ["axes", "functions"]
 
 _LOW = torch.finfo(torch.float32).min
 _LEAST = 1e-300
+"""Keeps a division by nothing at all finite."""
+
 _NEAR = 1e-4
 """How far a stage may be from a multiple of another, relative, for that to be worth a try."""
 

@@ -18,6 +18,8 @@ from attnscope.explain.kinds.inside.naming import Names, number, numbers, ratio_
 __all__ = ["edits", "names_of"]
 
 _SAME = 1e-6
+"""Share up to which scales that went through float32 are the same."""
+
 _COMMON = ("1 (not scaled)", "1/√d_model", "1/head_dim")
 """The scales that are meant most often."""
 

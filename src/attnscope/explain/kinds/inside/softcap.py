@@ -21,7 +21,11 @@ _USUAL = (50.0, 30.0, 20.0, 15.0, 10.0, 5.0, 100.0)
 """Caps in use: Gemma 2 has 50 on scores and 30 on logits, Grok 30, others between."""
 
 _SAME = 1e-6
+"""Share up to which caps that went through float32 are the same."""
+
 _SNAPS = 1e-4
+"""A fitted cap so near to a known one is that."""
+
 _STARTS = (0.7, 2.0, 5.0, 12.0, 30.0, 80.0)
 _TO_MASK = "after the mask: a hidden key has the score -{0}, not -inf"
 

@@ -18,10 +18,13 @@ from attnscope.explain.kinds.inside.scale import names_of
 __all__ = ["dropped", "factor", "transposed"]
 
 _SAME = 1e-6
+"""Share up to which factors that went through float32 are the same."""
+
 _KEEPS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 """Dropout probabilities whose 1 / (1 - p) is a factor that is left behind."""
 
 _DEVIATIONS = 5.0
+"""Standard deviations of a share of dropped weights that chance explains."""
 
 
 def factor(inside: Inside) -> Iterator[Edit]:
