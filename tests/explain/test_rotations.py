@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from attnscope.explain.kinds.around.tables import Sinusoid, read_sinusoid
+from attnscope.explain.kinds.around.sinusoids import Sinusoid, read_sinusoid
 from attnscope.explain.reading.rotations import PAIRINGS, Rotation, pairs_of, read_rotation
 
 SLACK = 1e-9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -207,3 +209,45 @@ def test_positions_of_samples_follow_those_of_all() -> None:
         new = x[:, start:stop]
         output = made(new, new, new, cache=cache, positions=positions)[0]
     assert close(output, made(x, x, x)[0][:, 4:])
+
+
+@pytest.mark.parametrize("length", [4, 9, -1, 2.5, "2", True])
+def test_a_cache_does_not_go_back_to_what_it_never_was(length: Any) -> None:
+    cache, k = KeyValueCache(), torch.randn(B, 2, 3, 4)
+    cache.extend(k, k, torch.arange(3))
+    with pytest.raises(InputError, match="give a whole number from 0 to 3"):
+        cache.before(length)
+
+
+def test_a_cache_with_a_window_goes_back_as_far_as_it_remembers() -> None:
+    cache, k = KeyValueCache(window=3), torch.randn(B, 2, 9, 4)
+    for start, stop in ((0, 5), (5, 7), (7, 9)):
+        cache.extend(k[:, :, start:stop], k[:, :, start:stop], torch.arange(start, stop))
+    earlier = cache.before(7)
+    assert earlier.keys is not None
+    assert torch.equal(earlier.keys, k[:, :, 4:7])
+    with pytest.raises(InputError, match="give a whole number from 7 to 9"):
+        cache.before(6)
+
+
+@pytest.mark.parametrize("twin", [copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c))])
+def test_copies_of_a_cache_that_has_gradients_go_on_by_themselves(
+    twin: Callable[[Any], Any],
+) -> None:
+    made, x = module(positions=Rotary(), mask=Causal()), tokens()
+    cache = made.new_cache()
+    made(x[:, :4], x[:, :4], x[:, :4], cache=cache)
+    assert cache.keys is not None
+    assert cache.keys.requires_grad
+    other = twin(cache)
+    copied = copy.deepcopy(made)
+    for model, own in ((copied, other), (made, cache)):
+        output = model(x[:, 4:], x[:, 4:], x[:, 4:], cache=own)[0]
+        assert close(output, made(x, x, x)[0][:, 4:])
+        assert own.length == T
+
+
+@pytest.mark.parametrize("samples", [[0], torch.tensor([True, False]), torch.tensor(0), None])
+def test_samples_are_whole_numbers(samples: Any) -> None:
+    with pytest.raises(InputError, match="the samples to take"):
+        KeyValueCache().reorder(samples)

@@ -105,6 +105,7 @@ def test_a_sample_without_a_real_token_is_refused() -> None:
         {"top_k": 0},
         {"top_k": 2.5},
         {"top_k": True},
+        {"generator": 3},
     ],
     ids=str,
 )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attnscope.axes import Key, Value
 from attnscope.errors import InputError
-from attnscope.nn.kinds import described, is_count
+from attnscope.nn.kinds import described, is_count, is_whole
 
 __all__ = ["AllOrNone", "Attended", "KeyPositions", "KeyValueCache", "check_caches"]
 
@@ -167,7 +167,17 @@ class KeyValueCache:
         return earlier
 
     def reorder(self, samples: Int[Tensor, " batch"]) -> None:
-        """Take other samples of the batch, as beam search does."""
+        """Take other samples of the batch, as beam search does.
+
+        Raises:
+            InputError: no whole numbers (batch,).
+        """
+        if not is_whole(samples, 1):
+            raise InputError(
+                "taking other samples of a cache",
+                described(samples),
+                "give whole numbers (batch,), the samples to take",
+            )
         if self._attended is not None:
             k, v, positions = self._attended
             if positions.dim() == 2 and len(positions) > 1:
@@ -245,7 +255,7 @@ def check_caches(caches: object, layers: int) -> None:
     Raises:
         InputError: another type or number, one object twice, or lengths that differ.
     """
-    if caches is None:
+    if caches is None or torch.compiler.is_compiling():
         return
     found = None
     if not isinstance(caches, (list, tuple)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -11,7 +13,8 @@ from attnscope.nn.masks import Mask
 from attnscope.nn.projections import Widths
 from attnscope.nn.refusals import RefusedInputError
 
-__all__ = ["check_cache", "check_inputs", "check_mask", "check_types", "check_visible"]
+__all__ = ["check_cache", "check_inputs", "check_mask", "check_torch_masks", "check_types"]
+__all__ += ["check_visible"]
 
 _BATCHED, _UNBATCHED = 3, 2
 _ATTENDING = "attending"
@@ -32,10 +35,12 @@ def check_types(  # noqa: PLR0913, PLR0917  what a forward is given
 
     Inputs have a type that the module computes in, if autocast doesn't choose it.
     """
+    usual = next((parameter.dtype for parameter in module.parameters()), None)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):
             raise RefusedInputError(_ATTENDING, f"{name}: {described(tensor)}", "give a tensor")
-        _check_dtype(module, name, tensor)
+        if tensor.dtype != usual:
+            _check_dtype(module, name, tensor)
     for name, hiding in (("key_padding_mask", key_padding_mask), ("attn_mask", attn_mask)):
         if hiding is not None and not isinstance(hiding, Tensor):
             raise RefusedInputError(
@@ -126,6 +131,31 @@ def check_mask(name: str, mask: Tensor | None, *allowed: tuple[int, ...]) -> Non
             f"a shape of {tuple(mask.shape)}",
             f"give {' or '.join(map(str, dict.fromkeys(allowed)))}",
         )
+
+
+def check_torch_masks(  # noqa: PLR0913, PLR0917  what the inference path of torch is given
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    padding: Tensor | None,
+    attn: Tensor | None,
+    hint: bool,  # noqa: FBT001  torch's own argument
+) -> None:
+    """Refuse inputs and masks that don't fit, where torch computes with them by itself.
+
+    Nested tensors have no sizes to fit, and a mask with a hint need not be looked at.
+    """
+    if any(x.is_nested for x in (query, key, value)):
+        return
+    axis = 0 if module.batch_first else 1
+    batched = check_inputs(query, key, value, module.widths, axis)
+    batch = (query.shape[axis],) if batched else ()
+    queries, keys = (x.shape[1 - axis if batched else 0] for x in (query, key))
+    check_mask("key_padding_mask", padding, (*batch, keys))
+    if not hint:
+        samples = module.num_heads * (batch[0] if batched else 1)
+        check_mask("attn_mask", attn, (queries, keys), (samples, queries, keys))
 
 
 def check_visible(mask: Mask, visible: Tensor, sizes: tuple[int, ...]) -> None:

@@ -21,7 +21,7 @@ from attnscope.nn.masks import Causal, holds
 from attnscope.nn.norms import MakeNorm, Placement
 from attnscope.nn.positions import ALiBi, Rotary
 
-__all__ = ["Design", "PositionsName"]
+__all__ = ["Design", "PositionsName", "check_design"]
 
 PositionsName: TypeAlias = Literal["learned", "sinusoidal", "rotary", "alibi", "none"]
 Parts: TypeAlias = Mapping[str, Any]
@@ -172,3 +172,17 @@ def _copied(parts: Parts) -> dict[str, Any]:
         name: copy.deepcopy(part, memo) if isinstance(part, nn.Module) else part
         for name, part in parts.items()
     }
+
+
+def check_design(design: object) -> None:
+    """Refuse what is no design.
+
+    Raises:
+        InputError: another kind of object.
+    """
+    if not isinstance(design, Design):
+        raise InputError(
+            doing="building a model",
+            found=described(design),
+            todo="give Design(vocabulary=…, width=…, layers=…)",
+        )

@@ -12,9 +12,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnscope.errors import InputError
-from attnscope.nn.kinds import described, is_count, is_whole
+from attnscope.nn.kinds import described, is_count, is_number, is_whole
 
-__all__ = ["LearnedPositions", "SinusoidalPositions", "TokenEmbedding", "sinusoidal_table"]
+__all__ = ["LearnedPositions", "SinusoidalPositions", "TokenEmbedding", "check_ids"]
+__all__ += ["sinusoidal_table"]
 
 Ids: TypeAlias = Int[Tensor, "batch tokens"]
 Positions: TypeAlias = Int[Tensor, "#batch tokens"]
@@ -52,6 +53,12 @@ def sinusoidal_table(
             doing="making sinusoidal positions",
             found=f"width={width!r}",
             todo="give an even width: sines and cosines come in pairs",
+        )
+    if not is_number(base) or base <= 0:
+        raise InputError(
+            doing="making sinusoidal positions",
+            found=f"base={base!r}",
+            todo="give a positive number, such as 10000",
         )
     if layout not in {"interleaved", "concatenated"}:
         raise InputError(
@@ -205,12 +212,7 @@ def _check_rows(positions: Positions, rows: int) -> None:
 
 
 def _check_ids(ids: Ids, vocabulary: int) -> None:
-    if not is_whole(ids, 2):
-        raise InputError(
-            doing="embedding tokens",
-            found=f"ids: {described(ids)}",
-            todo="give token ids (batch, tokens), whole numbers: one sequence is ids[None]",
-        )
+    check_ids(ids)
     if torch.compiler.is_compiling() or not ids.numel():
         return
     low, high = int(ids.min()), int(ids.max())
@@ -219,4 +221,18 @@ def _check_ids(ids: Ids, vocabulary: int) -> None:
             doing="embedding tokens",
             found=f"the id {low if low < 0 else high}, of a vocabulary of {vocabulary}",
             todo="give ids of this vocabulary (-100 belongs into labels only)",
+        )
+
+
+def check_ids(ids: object) -> None:
+    """Refuse what are no token ids (batch, tokens), of whatever vocabulary.
+
+    Raises:
+        InputError: another type, or other axes.
+    """
+    if not is_whole(ids, 2):
+        raise InputError(
+            doing="embedding tokens",
+            found=f"ids: {described(ids)}",
+            todo="give token ids (batch, tokens), whole numbers: one sequence is ids[None]",
         )

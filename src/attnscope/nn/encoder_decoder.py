@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from attnscope.nn.cache import AllOrNone, KeyValueCache, check_caches
-from attnscope.nn.design import Design
+from attnscope.nn.design import Design, check_design
 from attnscope.nn.generation import Sampling, check_prompt, extend
 from attnscope.nn.language_model import (
     LanguageOutput,
@@ -46,6 +46,7 @@ class EncoderDecoder(nn.Module):
 
     def __init__(self, design: Design) -> None:
         super().__init__()
+        check_design(design)
         self.design = design
         self.embed = design.embedding(factor=math.sqrt(design.width) if design.tied else 1.0)
         self.encoder = design.encoder(causal=False)

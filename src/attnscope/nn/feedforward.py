@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnscope.errors import InputError
+from attnscope.nn.kinds import described, is_count, is_number
 
 __all__ = ["ACTIVATIONS", "FeedForward", "FeedForwardNetwork", "geglu", "swiglu"]
 
@@ -64,18 +65,19 @@ class FeedForward:
 
     def __post_init__(self) -> None:
         """Refuse an activation that has no name, and sizes that leave nothing."""
-        if self.activation not in ACTIVATIONS:
+        if not isinstance(self.activation, str) or self.activation not in ACTIVATIONS:
             raise InputError(
                 doing="building a feed-forward part",
                 found=f"activation={self.activation!r}",
                 todo=f"use one of {', '.join(ACTIVATIONS)}",
             )
-        size = self.ratio if self.hidden is None else self.hidden
-        if size <= 0:
+        ratio = is_number(self.ratio) and self.ratio > 0
+        if (not ratio) if self.hidden is None else (not is_count(self.hidden)):
+            name, size = ("ratio", self.ratio) if self.hidden is None else ("hidden", self.hidden)
             raise InputError(
                 doing="building a feed-forward part",
-                found=f"{'ratio' if self.hidden is None else 'hidden'}={size}",
-                todo="give a number above 0",
+                found=f"{name}={size!r}",
+                todo="give a number above 0; hidden features are a whole number",
             )
 
     def size(self, width: int) -> int:
@@ -136,7 +138,13 @@ class FeedForwardNetwork(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.feed_forward = feed_forward or FeedForward()
+        self.feed_forward = FeedForward() if feed_forward is None else feed_forward
+        if not isinstance(self.feed_forward, FeedForward):
+            raise InputError(
+                doing="building a feed-forward part",
+                found=described(feed_forward),
+                todo="give FeedForward(ratio=4), swiglu() or geglu()",
+            )
         for name, linear in self.feed_forward.linears(width, bias=bias).items():
             self.add_module(name, linear)
         self.dropout = nn.Dropout(dropout)

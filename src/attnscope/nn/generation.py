@@ -52,6 +52,12 @@ class Sampling:
     def __post_init__(self) -> None:
         """Refuse values that choose nothing."""
         hot = is_number(self.temperature) and self.temperature >= 0
+        if self.generator is not None and not isinstance(self.generator, torch.Generator):
+            raise InputError(
+                doing="choosing how tokens are drawn",
+                found=f"generator: {described(self.generator)}",
+                todo="give torch.Generator().manual_seed(0), or None for the global one",
+            )
         if not hot or (self.top_k is not None and not is_count(self.top_k)):
             raise InputError(
                 doing="choosing how tokens are drawn",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from numbers import Integral, Real
 from typing import Any
 
@@ -47,4 +48,6 @@ def described(value: Any) -> str:
         return f"a tensor {tuple(value.shape)} of {value.dtype}{few}"
     if isinstance(value, type):
         return f"{value.__name__}, a class"
-    return f"the {type(value).__name__} {value!r}"
+    if isinstance(value, (tuple, list)) and any(isinstance(item, Tensor) for item in value):
+        return f"a {type(value).__name__} of {len(value)}, tensors among them"
+    return f"the {type(value).__name__} {reprlib.repr(value)}"

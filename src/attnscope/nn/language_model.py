@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from attnscope.errors import InputError
 from attnscope.nn.cache import AllOrNone, KeyValueCache, check_caches
-from attnscope.nn.design import Design
+from attnscope.nn.design import Design, check_design
 from attnscope.nn.generation import Sampling, check_prompt, extend
 from attnscope.nn.kinds import described, is_whole
 from attnscope.nn.multihead import MultiheadAttention
@@ -61,6 +61,7 @@ class CausalLanguageModel(nn.Module):
 
     def __init__(self, design: Design) -> None:
         super().__init__()
+        check_design(design)
         self.design = design
         self.embed = design.embedding()
         self.layers = design.encoder(causal=True)

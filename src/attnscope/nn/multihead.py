@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from attnscope.axes import Context, Key, Query, Value, Weights
 from attnscope.nn.cache import KeyValueCache
-from attnscope.nn.checking import check_cache, check_inputs, check_types
+from attnscope.nn.checking import check_cache, check_inputs, check_torch_masks, check_types
 from attnscope.nn.checking_parts import check_fit, check_parts, check_sizes
 from attnscope.nn.dropouts import AttentionDropouts
 from attnscope.nn.fused import fuses, is_plain
@@ -224,6 +224,7 @@ class MultiheadAttention(LastCall, nn.MultiheadAttention):
         check_types(self, query, key, value, key_padding_mask, attn_mask, mask, cache)
         extra = mask is not None or cache is not None or positions is not None
         if not extra and fuses(self, query, key, value):
+            check_torch_masks(self, query, key, value, key_padding_mask, attn_mask, is_causal)
             return super().forward(
                 query,
                 key,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attnscope.errors import InputError
 from attnscope.nn.cache import KeyValueCache
+from attnscope.nn.embeddings import check_ids
 from attnscope.nn.kinds import described
 from attnscope.nn.masks import Counted, Mask, Padding, Places, Visible
 
@@ -83,9 +84,10 @@ def seeing_of(
         caches: of the tokens before these.
 
     Raises:
-        InputError: as `check_real`; or caches have forgotten what a window shows, since padding
+        InputError: as `check_ids` and `check_real`; or caches have forgotten what a window shows, since padding
             stands behind real tokens.
     """
+    check_ids(ids)
     before = caches[0].length if caches else 0
     if real is None:
         return torch.arange(before, before + ids.shape[1], device=ids.device)[None], {}
@@ -109,8 +111,10 @@ def padding_first(ids: Tensor, real: Real) -> tuple[Tensor, Real]:
 
 def _check_kept(real: Real, before: int, caches: Sequence[KeyValueCache]) -> None:
     """Refuse caches that keep the last tokens alone, where padding is among them."""
-    kept = min((cache.kept for cache in caches), default=before)
-    if torch.compiler.is_compiling() or kept == before:
+    if torch.compiler.is_compiling() or not caches:
+        return
+    kept = min(cache.kept for cache in caches)
+    if kept == before:
         return
     if bool((real[:, :-1] & ~real[:, 1:]).any()):
         raise InputError(

@@ -1,4 +1,4 @@
-"""What can be read as an array, what broadcasts to what, and the sum that undoes it."""
+"""What NumPy takes as an array, what broadcasts to what, and the sum that undoes it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscope.errors import InputError
-from attnscope.reference.given import real
 
-__all__ = ["AsArray", "as_floats", "fits", "sum_to"]
+__all__ = ["AsArray", "fits", "sum_to"]
 
 
 class AsArray:
@@ -25,15 +24,6 @@ class AsArray:
         copy: bool | None = None,  # noqa: FBT001 - NumPy passes it by this name
     ) -> NDArray[np.float64]:
         return np.array(getattr(self, self.main), dtype=dtype, copy=copy)
-
-
-def as_floats(name: str, given: object, doing: str) -> NDArray[np.float64]:
-    """Return `given` as an array of float64.
-
-    Raises:
-        InputError: it can't be read as an array of real numbers, or it is boolean.
-    """
-    return real(doing, name, given)
 
 
 def fits(name: str, given: tuple[int, ...], wanted: tuple[int, ...], axes: str, doing: str) -> None:

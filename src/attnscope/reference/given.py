@@ -1,7 +1,7 @@
 """What a caller gave, as arrays of float64 or of whole numbers, or an error that says what it was.
 
-Every function of positions, patterns and approximations begins here, so that a list, a float32
-array or a tensor on the CPU is taken as what it means, and a mask or text in its place is not.
+Every function of the reference begins here, so that a list, a float32 array or a tensor on the CPU
+is taken as what it means, and a mask or text in its place is not.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from typing import Literal, Self, TypeAlias, TypedDict, Unpack
 import numpy as np
 
 from attnscope.errors import InputError
-from attnscope.reference.arrays import as_floats, fits
+from attnscope.reference.arrays import fits
 from attnscope.reference.axes import AnyFloat, Bias, Key, Query, Scores, Sinks, Value, Visible
-from attnscope.reference.given import choice, number, positive
+from attnscope.reference.given import choice, number, positive, real
 from attnscope.reference.heads import KvMap, expand_kv
 from attnscope.reference.masks.alignment import Alignment
 from attnscope.reference.masks.by_place import causal
@@ -102,13 +102,13 @@ class Parts:
         Raises:
             InputError: one of them doesn't fit the others.
         """
-        q, k, v = (as_floats(name, x, DOING) for name, x in (("q", q), ("k", k), ("v", v)))
+        q, k, v = (real(DOING, name, x) for name, x in (("q", q), ("k", k), ("v", v)))
         shapes = {"q": q.shape, "k": k.shape, "v": v.shape}
         kv_map = options.get("kv_map", "repeated")
         k, v = _met_by(q, k, v, kv_map)
         wide = (*_lead(q, k, v), q.shape[-2], k.shape[-2])
         scale = options.get("scale")
-        scale = as_floats("scale", _default_scale(q) if scale is None else scale, DOING)
+        scale = real(DOING, "scale", _default_scale(q) if scale is None else scale)
         bias, sinks = (_optional(name, options.get(name)) for name in ("bias", "sinks"))
         empty_row = options.get("empty_row", "nan")
         choice(DOING, "empty_row", empty_row, ("nan", "zero", "uniform"))
@@ -196,7 +196,7 @@ def _default_scale(q: Query) -> float:
 
 
 def _optional(name: str, given: object) -> AnyFloat | None:
-    return None if given is None else as_floats(name, given, DOING)
+    return None if given is None else real(DOING, name, given)
 
 
 def _columns(sinks: AnyFloat, rows: tuple[int, ...]) -> Sinks:

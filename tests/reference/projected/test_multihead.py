@@ -243,3 +243,16 @@ def test_options_that_have_no_gradient_are_refused() -> None:
     options = {"edit_scores": np.zeros_like}
     with pytest.raises(InputError, match="edit_scores, an edit whose derivative is not known"):
         reference.projected_backward(np.ones((3, 4)), np.ones((3, 4)), weights, 2, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (([[1.0], [2.0]],), r"a weight of shape \(2, 1\)"),
+        (("qkv",), "the weight is of type"),
+        ((np.eye(3), np.ones(6)), r"a bias of shape \(6,\) for 3 rows"),
+    ],
+)
+def test_what_can_not_be_cut_in_three_is_an_error(arguments: Any, text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        AttentionWeights.from_packed(*arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -241,30 +242,13 @@ def _converting(side: Subject, name: str, convert: Callable[[Tensor], Tensor]) -
 
 
 def _with_signature(side: Subject) -> Subject:
-    """Return torch's own function as one whose arguments can be asked for."""
+    """Return torch's own function as one whose arguments can be asked for, kv heads in groups."""
     if side.run is not F.scaled_dot_product_attention:
         return side
 
-    def scaled_dot_product_attention(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,  # noqa: FBT001, FBT002  torch's own arguments
-        scale: float | None = None,
-        enable_gqa: bool | None = None,  # noqa: FBT001  torch's own arguments
-    ) -> Tensor:
-        grouped = query.shape[1] != key.shape[1] if enable_gqa is None else enable_gqa
-        return F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            attn_mask,
-            dropout_p,
-            is_causal,
-            scale=scale,
-            enable_gqa=grouped,
-        )
+    def attend(query: Tensor, key: Tensor, value: Tensor, *rest: Any, **named: Any) -> Tensor:
+        named.setdefault("enable_gqa", query.shape[1] != key.shape[1])
+        return F.scaled_dot_product_attention(query, key, value, *rest, **named)
 
-    return Subject(side.name, scaled_dot_product_attention, side.inputs)
+    attend.__signature__ = inspect.Signature(side.parameters_of_run())  # type: ignore[attr-defined]
+    return Subject(side.name, attend, side.inputs)

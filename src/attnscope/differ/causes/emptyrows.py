@@ -28,8 +28,8 @@ def from_empty_rows(
             continue
         index = tuple(int(at) for at in broken.nonzero()[0])
         text = (
-            f"a query that sees no key becomes NaN (sample {index[0]}, query {index[2]}), where the "
-            "reference has a number; NaN goes on into the keys and values of real rows"
+            f"a query that sees no key becomes NaN (sample {index[0]}, query {index[2]}), where "
+            "the reference has a number; NaN goes on into the keys and values of real rows"
         )
         call = pair.candidate.calls[0] if pair.candidate.calls else None
         return replace(

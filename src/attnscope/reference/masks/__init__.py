@@ -1,4 +1,8 @@
-"""Masks as boolean arrays, and what other libraries mean by a mask."""
+"""Masks as boolean arrays, True = may attend, and what other libraries mean by a mask.
+
+They are plain arrays: ``causal(5, 5) & padding(lengths, 5)`` hides what either hides, and ``|``
+shows what either shows. Each has the shape that broadcasts to the scores.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Masks by where keys stand, True = may attend: causal, band, window, prefix.
 
-They are plain arrays: ``causal(5, 5) & padding(lengths, 5)`` hides what either hides, and ``|``
-shows what either shows. What other libraries mean by a mask is converted in `conventions`.
+Each mask has the shape that broadcasts to the scores; `by_token` has those by padding and document.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 `mask` is the boolean matrix, True = may attend, built in one expression from the rule. `keys_of`
 lists the visible keys of one position without a matrix, which is what lets
 `pattern_attention` touch nothing else. The two are written apart, so that each tests the other.
-Here are the patterns that follow from distances; `block_patterns` has those by place.
+Here are the patterns that follow from distances; `by_place` has those by place.
 
 Positions are counted within the keys. `alignment` says where the queries lie among them, as in
-`masks.causal`; it must be named where queries and keys differ in number.
+`causal`; it must be named where queries and keys differ in number.
 """
 
 from __future__ import annotations

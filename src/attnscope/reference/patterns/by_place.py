@@ -1,6 +1,6 @@
 """Sparse patterns by place: blocks that a table chooses, and tokens that all see.
 
-They are rules as those of `patterns`: a mask, and the same as a list of keys for each position.
+They are rules as those of `by_distance`: a mask, and the same as a list of keys for each position.
 """
 
 from __future__ import annotations

@@ -92,15 +92,26 @@ def rotary(
         >>> rotary(x, [1], pairing="interleaved").round(4)
         array([[0.5403, 0.8415, 0.    , 0.    ]])
     """
+    choice(_DOING, "the pairing", pairing, ("half", "interleaved"))
     x = real(_DOING, "x", x, axes=2)
-    form = RotaryOptions(pairing=pairing, base=base, share=share, scaling=scaling, length=length)
-    return _turned(_DOING, x, positions, **form)
+    width = turned_width(x.shape[-1], share)
+    placed = _placed(_DOING, positions, x.shape)
+    cosines, sines = rotary_table(placed, width, base=base, scaling=scaling, length=length)
+    if pairing == "half":
+        first, second = slice(0, width // 2), slice(width // 2, width)
+    else:
+        first, second = slice(0, width, 2), slice(1, width, 2)
+    a, b = x[..., first], x[..., second]
+    out = x.copy()
+    out[..., first] = a * cosines - b * sines
+    out[..., second] = b * cosines + a * sines
+    return out
 
 
 def rotary_backward(
     gradient: ArrayLike, positions: ArrayLike | None = None, **options: Unpack[RotaryOptions]
 ) -> Turned:
-    """Return the gradient of x from that of `rotary`: a turn by the negative angle.
+    """Return the gradient of x from that of `rotary`: a turn by the negative positions.
 
         d_x = Rᵀ d_out,  and the transpose of a rotation is the rotation back (times amplitude)
 
@@ -123,7 +134,10 @@ def rotary_backward(
     """
     doing = "taking the gradient of rotary positions"
     gradient = real(doing, "the gradient", gradient, axes=2)
-    return _turned(doing, gradient, positions, -1.0, **options)
+    placed = _placed(doing, positions, gradient.shape)
+    if options.get("length") is None:
+        options["length"] = _length(doing, placed)
+    return rotary(gradient, -placed, **options)
 
 
 def rotary_table(
@@ -163,11 +177,8 @@ def rotary_table(
                [0.5403, 1.    ]])
     """
     found = real(_DOING, "positions", positions)
-    if not np.isfinite(found).all():
-        first = found[~np.isfinite(found)][0]
-        raise InputError(_DOING, f"positions hold {first}", "give finite positions")
-    if length is None:
-        length = max(int(np.floor(found.max())) + 1, 0) if found.size else 0
+    longest = _length(_DOING, found)
+    length = longest if length is None else length
     frequencies = rotary_frequencies(width, base=base, scaling=scaling, length=length)
     angles = found[..., None] * frequencies
     amplitude = 1.0 if scaling is None else scaling.amplitude
@@ -272,29 +283,9 @@ def _placed(
     return found
 
 
-def _turned(  # noqa: PLR0913 - the arguments of `rotary`
-    doing: str,
-    x: Turned,
-    positions: ArrayLike | None,
-    way: float = 1.0,
-    *,
-    pairing: Pairing = "half",
-    base: float = 10000.0,
-    share: float = 1.0,
-    scaling: RotaryScaling | None = None,
-    length: int | None = None,
-) -> Turned:
-    """Return x turned by its positions, forth (way 1) or back (way -1)."""
-    choice(doing, "the pairing", pairing, ("half", "interleaved"))
-    width = turned_width(x.shape[-1], share)
-    placed = _placed(doing, positions, x.shape)
-    cosines, sines = rotary_table(placed, width, base=base, scaling=scaling, length=length)
-    if pairing == "half":
-        first, second = slice(0, width // 2), slice(width // 2, width)
-    else:
-        first, second = slice(0, width, 2), slice(1, width, 2)
-    a, b, sines = x[..., first], x[..., second], way * sines
-    out = x.copy()
-    out[..., first] = a * cosines - b * sines
-    out[..., second] = b * cosines + a * sines
-    return out
+def _length(doing: str, positions: Float64[np.ndarray, " ..."]) -> int:
+    """Return how long a sequence with these positions is: the largest + 1."""
+    if not np.isfinite(positions).all():
+        first = positions[~np.isfinite(positions)][0]
+        raise InputError(doing, f"positions hold {first}", "give finite positions")
+    return max(int(np.floor(positions.max())) + 1, 0) if positions.size else 0

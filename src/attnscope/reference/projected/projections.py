@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 
 from attnscope.errors import InputError
-from attnscope.reference.arrays import as_floats
 from attnscope.reference.axes import AnyFloat, Matrix, Tokens, Vector
+from attnscope.reference.given import real
 
 __all__ = ["AttentionWeights", "project", "project_backward"]
 
@@ -46,20 +46,34 @@ class AttentionWeights:
         packed is its ``in_proj_weight`` (3·width, width), bias its ``in_proj_bias``.
 
         Raises:
-            InputError: the rows are no multiple of 3.
+            InputError: the rows are no multiple of 3, or the bias has not one number for each.
 
         >>> AttentionWeights.from_packed(np.arange(3.0)[:, None]).k
         array([[1.]])
         """
+        doing = "cutting a packed projection"
+        packed = real(doing, "the weight", packed, axes=1)
         if packed.shape[0] % 3:
             raise InputError(
-                "cutting a packed projection",
+                doing,
                 f"a weight of shape {packed.shape}",
                 "give (3·width, width): the rows of q, then of k, then of v",
             )
         q, k, v = np.split(packed, 3)
-        q_bias, k_bias, v_bias = (None, None, None) if bias is None else np.split(bias, 3)
+        q_bias, k_bias, v_bias = (
+            (None, None, None) if bias is None else _thirds(doing, bias, len(packed))
+        )
         return cls(q, k, v, output, q_bias, k_bias, v_bias, output_bias)
+
+
+def _thirds(doing: str, bias: Vector, rows: int) -> tuple[Vector, Vector, Vector]:
+    given = real(doing, "the bias", bias)
+    if given.shape != (rows,):
+        raise InputError(
+            doing, f"a bias of shape {given.shape} for {rows} rows", "give one number for each row"
+        )
+    q, k, v = np.split(given, 3)
+    return q, k, v
 
 
 def project(x: Tokens, weight: Matrix, bias: Vector | None, name: str) -> Tokens:
@@ -74,7 +88,7 @@ def project(x: Tokens, weight: Matrix, bias: Vector | None, name: str) -> Tokens
     array([[11.5]])
     """
     doing = f"projecting {name}"
-    x, weight = as_floats("x", x, doing), as_floats("the weight", weight, doing)
+    x, weight = real(doing, "x", x), real(doing, "the weight", weight)
     if x.ndim < 2 or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
         raise InputError(
             doing,
@@ -84,7 +98,7 @@ def project(x: Tokens, weight: Matrix, bias: Vector | None, name: str) -> Tokens
     product = np.asarray(x @ weight.T)
     if bias is None:
         return product
-    bias = as_floats("the bias", bias, doing)
+    bias = real(doing, "the bias", bias)
     if bias.shape != weight.shape[:1]:
         raise InputError(
             doing,

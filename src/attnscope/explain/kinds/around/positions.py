@@ -13,7 +13,7 @@ from attnscope.calls.program import Operation
 from attnscope.explain.change import Change
 from attnscope.explain.kinds.around.rewriting import passing
 from attnscope.explain.kinds.around.sides import BETWEEN, Edit, OwnPart
-from attnscope.explain.kinds.around.tables import Sinusoid, read_sinusoid
+from attnscope.explain.kinds.around.sinusoids import Sinusoid, read_sinusoid
 from attnscope.explain.scene import Scene
 
 __all__ = ["position_table", "positions_missing", "positions_shifted"]
