@@ -1,7 +1,4 @@
-"""Ports with one fault are told where they differ and by what; sound ones are left in peace.
-
-Of the faults two of each name are run here, in two styles; `benchmarks/ports.py` runs them all.
-"""
+"""Ports with one fault are told where they differ and by what; sound ones are left in peace."""
 
 from __future__ import annotations
 
@@ -13,15 +10,22 @@ import attnscope
 from tests.ports import PORTS, SOUND, Port, judge
 from tests.ports.unseen import UNSEEN, UNSEEN_SOUND
 
+OPEN = {
+    "function-wider-window": "loops over queries with slices of the keys have no single partner",
+    "gemma2-lists-half-float": "rounding behind stacked heads shows at the model's output alone",
+    "gptj-layouts-laid-by-view": "a view that puts the heads first is not named",
+    "qwen3-groups-in-turn": "the order (group, kv head) in memory is named as heads permuted",
+}
+"""Found, and not placed or named as they should be: docs/limits.md, section verify."""
 
-def first_of_each(ports: tuple[Port, ...]) -> list[Port]:
-    """Return one port of each fault."""
-    return list({port.key: port for port in reversed(ports)}.values())
+
+def marked(port: Port) -> Any:
+    """Return a case, expected to fail where the reason is known."""
+    marks = [pytest.mark.xfail(reason=OPEN[port.name])] if port.name in OPEN else []
+    return pytest.param(port, id=port.name, marks=marks)
 
 
-every_fault = pytest.mark.parametrize(
-    "port", [*first_of_each(PORTS), *first_of_each(UNSEEN)], ids=lambda port: port.name
-)
+every_fault = pytest.mark.parametrize("port", [marked(port) for port in (*PORTS, *UNSEEN)])
 every_sound = pytest.mark.parametrize("port", [*SOUND, *UNSEEN_SOUND], ids=lambda port: port.name)
 
 
@@ -34,7 +38,9 @@ def verified(port: Port) -> Any:
 
 @every_fault
 def test_a_fault_is_found_where_it_is_and_named(port: Port) -> None:
-    verdict = judge(port, verified(port))
+    result = verified(port)
+    assert not result.equal
+    verdict = judge(port, result)
     assert verdict.right, f"wrong: {', '.join(verdict.wrong)}; said: {verdict.said}"
 
 

@@ -31,8 +31,8 @@ from attnscope.nn import (
     Prefix,
     Rotary,
     ShawKeys,
-    SinusoidalPositions,
     Sinks,
+    SinusoidalPositions,
     Softcap,
     T5Bias,
     TokenEmbedding,
@@ -56,7 +56,7 @@ PARTS: list[tuple[dict[str, Any], str]] = [
     ({"projections": Fused}, "Fused, a class"),
     ({"qk_norm": True}, "the bool True"),
     ({"qk_norm": nn.RMSNorm(4)}, "the RMSNorm"),
-    ({"qk_norm": PerHead(True)}, "the bool True"),  # type: ignore[arg-type]
+    ({"qk_norm": PerHead(3)}, "the int 3"),  # type: ignore[arg-type]
     ({"qk_norm": lambda width: width}, "the function"),
     ({"context_norm": "layer"}, "the str 'layer'"),
     ({"context_norm": AcrossHeads(3)}, "the int 3"),  # type: ignore[arg-type]

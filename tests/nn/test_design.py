@@ -1,4 +1,4 @@
-"""A design is data: every model made from it has parts of its own, and its mask does what it says."""
+"""A design is data: each model of it has parts of its own, and its mask does what it says."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_a_cache_that_would_change_what_is_generated_is_refused(mask: Mask) -> N
             made.generate(padded, 4, real=real)
 
 
-# -- what is refused --------------------------------------------------------------------------------
+# -- what is refused ------------------------------------------------------------------------------
 
 
 DESIGNS: dict[str, dict[str, Any]] = {
@@ -219,7 +219,7 @@ def test_a_model_is_made_of_a_design(*, kind: Any, design: Any) -> None:
 
 TOKENS = torch.tensor([[1, 2, 3]])
 
-FORWARDS: dict[str, Callable[[CausalLanguageModel], Any]] = {
+FORWARDS: dict[str, Callable[[Any], Any]] = {
     "one axis": lambda m: m(TOKENS[0]),
     "floats": lambda m: m(TOKENS.float()),
     "booleans": lambda m: m(TOKENS.bool()),
@@ -282,14 +282,15 @@ def test_a_refused_forward_grows_no_cache(bad: dict[str, Any]) -> None:
 
 def test_what_an_encoder_decoder_cannot_use() -> None:
     made, memory = EncoderDecoder(BASE).eval(), torch.randn(1, 3, 32)
-    for bad in (
+    bads: list[dict[str, Any]] = [
         {"labels": TOKENS[0]},
         {"cache": []},
         {"memory": memory[..., 1:]},
         {"memory": memory, "source_real": torch.ones(1, 3)},
         {"memory": memory, "source_real": torch.ones(1, 2, dtype=torch.bool)},
         {"target_real": torch.ones(1, 3)},
-    ):
+    ]
+    for bad in bads:
         with pytest.raises(InputError):
             made(TOKENS, TOKENS, **bad)
     cache = made.new_cache()

@@ -24,6 +24,8 @@ class BatchNormOfTokens(nn.BatchNorm1d):
 class Counting(nn.Module):
     """Counts its forwards in a buffer that it replaces, and in an attribute."""
 
+    seen: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("seen", torch.zeros(()))
@@ -115,6 +117,7 @@ def test_parts_run_in_the_mode_of_the_forward() -> None:
 
 def test_hooks_of_parts_are_called_and_those_of_the_module_are_not() -> None:
     made, x, calls = normed(train=True), torch.randn(B, T, E), []
+    assert made.context_norm is not None
     made.register_forward_hook(lambda *_: calls.append("module"))
     made.context_norm.register_forward_hook(lambda *_: calls.append("part"))
     made(x, x, x)

@@ -160,9 +160,9 @@ def test_numbers_and_settings_that_nobody_knows_of_are_noticed() -> None:
     made, x = module(scores=Noisy()), torch.randn(B, T, E)
     made(x, x, x)
     assert "another output" in refused(made)
-    made.scores.noise = 0.0  # type: ignore[union-attr, assignment]
+    made.scores.noise = 0.0  # type: ignore[union-attr]
     made(x, x, x)
-    made.scores.shifts[0] = 2.0  # type: ignore[union-attr, index, operator]
+    made.scores.shifts[0] = 2.0  # type: ignore[union-attr, operator]
     assert "another output" in refused(made)
 
 
@@ -214,7 +214,8 @@ def test_few_entries_are_kept_one_a_row_at_least() -> None:
 
 
 def test_each_thread_has_its_own_latest_forward() -> None:
-    made, found = module(), {}
+    made = module()
+    found: dict[int, set[int]] = {}
     barrier = threading.Barrier(4)
 
     def work(number: int) -> None:

@@ -21,7 +21,7 @@ _ATTENDING = "attending"
 _CAST = {torch.float32, torch.float16, torch.bfloat16}
 
 
-def check_types(  # noqa: PLR0913, PLR0917  what a forward is given
+def check_types(
     module: nn.Module,
     query: object,
     key: object,
@@ -133,7 +133,7 @@ def check_mask(name: str, mask: Tensor | None, *allowed: tuple[int, ...]) -> Non
         )
 
 
-def check_torch_masks(  # noqa: PLR0913, PLR0917  what the inference path of torch is given
+def check_torch_masks(
     module: Any,
     query: Tensor,
     key: Tensor,
@@ -150,8 +150,9 @@ def check_torch_masks(  # noqa: PLR0913, PLR0917  what the inference path of tor
         return
     axis = 0 if module.batch_first else 1
     batched = check_inputs(query, key, value, module.widths, axis)
-    batch = (query.shape[axis],) if batched else ()
-    queries, keys = (x.shape[1 - axis if batched else 0] for x in (query, key))
+    batch: tuple[int, ...] = (query.shape[axis],) if batched else ()
+    tokens = 1 - axis if batched else 0
+    queries, keys = query.shape[tokens], key.shape[tokens]
     check_mask("key_padding_mask", padding, (*batch, keys))
     if not hint:
         samples = module.num_heads * (batch[0] if batched else 1)
@@ -164,7 +165,7 @@ def check_visible(mask: Mask, visible: Tensor, sizes: tuple[int, ...]) -> None:
     if fits and all(a in {1, b} for a, b in zip(visible.shape, sizes, strict=True)):
         return
     raise RefusedInputError(
-        f"masking by {type(mask).__name__.strip('_')}",
+        f"masking by {type(mask).__name__}",
         f"who may attend as {tuple(visible.shape)} of {visible.dtype}, where (batch, heads,"
         f" queries, keys) are {sizes}",
         f"give a mask for {sizes[0]} samples: booleans, True = may attend, axes of 1 are repeated",

@@ -22,7 +22,7 @@ __all__ = ["check_fit", "check_parts", "check_sizes"]
 _MAKING = "making a MultiheadAttention"
 
 
-def check_sizes(  # noqa: PLR0913, PLR0917  all of them
+def check_sizes(
     embed_dim: int,
     heads: int,
     kv_heads: int,

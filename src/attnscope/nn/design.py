@@ -39,11 +39,11 @@ class Design:
     tied: the head is the embedding's own table (Press & Wolf 2017).
     scheme: how all weights are drawn; None: as torch draws them.
     attention: further parts of every self-attention (``{"kv_heads": 2, "scores": Softcap(50.0)}``).
-    A module in a mapping is a pattern: each stack of layers has a copy of it, which its layers share,
-    as T5 shares its bias. A function that returns a mapping is asked once a layer. A mask that
-    holds a `Causal` is taken as it is, so that ``Causal() | Prefix(n)`` makes a prefix-LM (whose
-    labels of the prefix are for the caller to set to -100); else no token sees a later one, and
-    what ``mask`` shows is what is left of them.
+    A module in a mapping is a pattern: each stack of layers has a copy of it, which its layers
+    share, as T5 shares its bias. A function that returns a mapping is asked once a layer. A mask
+    that holds a `Causal` is taken as it is, so that ``Causal() | Prefix(n)`` makes a prefix-LM
+    (whose labels of the prefix are for the caller to set to -100); else no token sees a later one,
+    and what ``mask`` shows is what is left of them.
 
     Raises:
         InputError: sizes that are no positive numbers, choices of another kind, or positions that
@@ -89,7 +89,7 @@ class Design:
             raise InputError(
                 doing="designing a language model",
                 found=f"attention: {described(self.attention)}",
-                todo='give a mapping of parts, such as {"kv_heads": 2}, or a function that makes it',
+                todo='give a mapping of parts, such as {"kv_heads": 2}, or a function of none',
             )
         if self.positions not in get_args(PositionsName):
             raise InputError(
@@ -142,9 +142,7 @@ class Design:
             "bias": self.bias,
         }
 
-    def _stack(
-        self, kind: type[EncoderLayer] | type[DecoderLayer], *, causal: bool
-    ) -> nn.ModuleList:
+    def _stack(self, kind: type[EncoderLayer | DecoderLayer], *, causal: bool) -> nn.ModuleList:
         """Return all layers; they share the parts of a mapping with each other, and no more."""
         given = self.attention
         if not callable(given):

@@ -5,7 +5,7 @@ Relative positions (rotary, ALiBi, T5, Shaw) act inside the attention and live i
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -193,7 +193,7 @@ def _check_sizes(doing: str, **sizes: object) -> None:
             raise InputError(doing, f"{name}={size!r}", "give a positive whole number")
 
 
-def _check_rows(positions: Positions, rows: int) -> None:
+def _check_rows(positions: Any, rows: int) -> None:
     """Refuse positions that a table of so many rows does not have."""
     doing = "adding learned positions"
     if not isinstance(positions, Tensor) or not is_whole(positions, positions.dim()):

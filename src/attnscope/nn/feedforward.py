@@ -65,7 +65,7 @@ class FeedForward:
 
     def __post_init__(self) -> None:
         """Refuse an activation that has no name, and sizes that leave nothing."""
-        if not isinstance(self.activation, str) or self.activation not in ACTIVATIONS:
+        if self.activation not in tuple(ACTIVATIONS):
             raise InputError(
                 doing="building a feed-forward part",
                 found=f"activation={self.activation!r}",

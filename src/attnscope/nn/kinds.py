@@ -15,16 +15,15 @@ __all__ = ["described", "is_count", "is_number", "is_part", "is_whole"]
 _FEW = 4
 
 
-def is_count(value: object, least: int = 1) -> bool:
+def is_count(value: Any, least: int = 1) -> bool:
     """Return whether a value is a whole number from `least` on; True and False are none."""
-    if isinstance(value, bool) or not isinstance(value, (Integral, torch.SymInt)):
-        return False
-    return bool(value >= least)  # type: ignore[operator]  # Integral compares with int
+    whole = isinstance(value, (Integral, torch.SymInt)) and type(value) is not bool
+    return whole and bool(value >= least)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: Any) -> bool:
     """Return whether a value is a finite number; True and False are none."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, Real) and type(value) is not bool and math.isfinite(value)
 
 
 def is_whole(value: object, axes: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -15,6 +16,7 @@ from attnscope.nn.cache import AllOrNone, KeyValueCache, check_caches
 from attnscope.nn.design import Design, check_design
 from attnscope.nn.generation import Sampling, check_prompt, extend
 from attnscope.nn.kinds import described, is_whole
+from attnscope.nn.masks import is_causal
 from attnscope.nn.multihead import MultiheadAttention
 from attnscope.nn.padded import Real, positions_of, seeing_of
 
@@ -158,9 +160,9 @@ def check_complete(layers: Iterable[nn.Module], ids: Tensor, real: Real | None, 
     place, counted = torch.arange(real.shape[1], device=ids.device), positions_of(real)
     end = place.clamp_min(ids.shape[1] - 1)  # what there is when a query is computed
     for layer in layers:
-        mask = layer.get_submodule("self_attn").mask
-        if mask is None:
-            seen = True
+        mask: Any = layer.get_submodule("self_attn").mask
+        if mask is None or is_causal(mask):
+            seen = mask is None  # else it is plain, and a long text needs no table of all pairs
         else:
             visible = mask.among(place, place, counted) & (place > end[:, None])
             seen = bool((visible & real[:, None, :, None]).any())

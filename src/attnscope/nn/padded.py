@@ -84,8 +84,8 @@ def seeing_of(
         caches: of the tokens before these.
 
     Raises:
-        InputError: as `check_ids` and `check_real`; or caches have forgotten what a window shows, since padding
-            stands behind real tokens.
+        InputError: as `check_ids` and `check_real`; or caches have forgotten what a window shows,
+            since padding stands behind real tokens.
     """
     check_ids(ids)
     before = caches[0].length if caches else 0

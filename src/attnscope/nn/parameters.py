@@ -1,4 +1,4 @@
-"""The parameters of `torch.nn.MultiheadAttention`, under its names: made, filled and projected with.
+"""The parameters of `torch.nn.MultiheadAttention`, under its names: made, filled, and used.
 
 The order matters: the same seed gives the same first values.
 """

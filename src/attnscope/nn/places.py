@@ -7,7 +7,7 @@ see. They are the same unless the caller says otherwise, as for left padding.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Int
@@ -50,7 +50,8 @@ def whereabouts(
     others = own if keys == queries else torch.arange(start, start + keys, device=device)
     if given is None:
         return Whereabouts(own, others, own, others)
-    of_queries, of_keys = given if _is_pair(given) else (given, given)
+    pair: Any = given if isinstance(given, tuple) and len(given) == 2 else (given, given)
+    of_queries, of_keys = pair
     for name, positions, tokens in (("queries", of_queries, queries), ("keys", of_keys, keys)):
         fits = isinstance(positions, Tensor) and (
             positions.dtype not in {torch.bool, torch.complex64, torch.complex128}
@@ -66,10 +67,6 @@ def whereabouts(
                 " of queries and of keys",
             )
     return Whereabouts(own, others, of_queries, of_keys)
-
-
-def _is_pair(given: object) -> bool:
-    return isinstance(given, tuple) and len(given) == 2
 
 
 def _shape(positions: object) -> str:

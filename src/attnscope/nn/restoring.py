@@ -1,4 +1,4 @@
-"""Runs a module once more without leaving a mark: its parts start as they did, and stay as they are.
+"""Runs a module once more without leaving a mark: its parts start as then, and stay as now.
 
 A part may change itself in a forward, as batch norm and spectral norm do in training. A run for the
 sake of looking has to start from what there was before, and to put back what there is now.

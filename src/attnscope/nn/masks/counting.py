@@ -15,9 +15,9 @@ from torch import Tensor
 
 from attnscope.errors import InputError
 from attnscope.nn.kinds import described, is_count, is_whole
-from attnscope.nn.masks.protocol import Counted, Mask, Places, Visible
+from attnscope.nn.masks.protocol import Both, Counted, Either, Mask, Places, Visible
 
-__all__ = ["Causal", "Prefix", "Window"]
+__all__ = ["Causal", "Prefix", "Window", "is_causal"]
 
 Numbers: TypeAlias = Int[Tensor, "#batch tokens"]
 
@@ -136,3 +136,12 @@ class Prefix(_Counting):
     def _seen(self, queries: Numbers, keys: Numbers) -> Visible:
         length = torch.as_tensor(self.length, device=keys.device).reshape(-1, 1, 1)
         return (keys[:, None, :] < length).expand(-1, queries.shape[1], -1)
+
+
+def is_causal(mask: Mask) -> bool:
+    """Return whether a mask can show no later key, as is plain from what it was joined of."""
+    if isinstance(mask, Both):
+        return is_causal(mask.left) or is_causal(mask.right)
+    if isinstance(mask, Either):
+        return is_causal(mask.left) and is_causal(mask.right)
+    return isinstance(mask, Causal)

@@ -19,7 +19,7 @@ from torch import Tensor
 from attnscope.errors import InputError
 from attnscope.nn.kinds import described
 
-__all__ = ["Counted", "Mask", "Places", "Visible", "holds"]
+__all__ = ["Both", "Counted", "Either", "Mask", "Places", "Visible", "holds"]
 
 Places: TypeAlias = Int[Tensor, " places"]
 """Places in a sequence, counted from 0."""
@@ -64,11 +64,11 @@ class Mask:
 
     def __and__(self, other: Mask) -> Mask:
         """Return the mask that shows what both show."""
-        return _Both(self, _mask(other, "&"))
+        return Both(self, _mask(other, "&"))
 
     def __or__(self, other: Mask) -> Mask:
         """Return the mask that shows what either shows."""
-        return _Either(self, _mask(other, "|"))
+        return Either(self, _mask(other, "|"))
 
     def __rand__(self, other: object) -> Mask:
         """Refuse what is no mask on the left."""
@@ -90,7 +90,9 @@ def _mask(other: object, sign: str) -> Mask:
 
 
 @dataclass(frozen=True)
-class _Pair(Mask):
+class Pair(Mask):
+    """Two masks that were joined."""
+
     left: Mask
     right: Mask
 
@@ -101,7 +103,9 @@ class _Pair(Mask):
 
 
 @dataclass(frozen=True)
-class _Both(_Pair):
+class Both(Pair):
+    """What both show."""
+
     @property
     def reach(self) -> int | None:  # type: ignore[override]  # a single mask has a constant
         """The nearer of the two."""
@@ -109,15 +113,19 @@ class _Both(_Pair):
         return min(reaches, default=None)
 
     def visible(self, queries: Places, keys: Places) -> Visible:
+        """Return what both show."""
         return self.left.visible(queries, keys) & self.right.visible(queries, keys)
 
     def among(self, queries: Places, keys: Places, counted: Counted) -> Visible:
+        """Return what both show, where padding does not count."""
         left = self.left.among(queries, keys, counted)
         return left & self.right.among(queries, keys, counted)
 
 
 @dataclass(frozen=True)
-class _Either(_Pair):
+class Either(Pair):
+    """What either shows."""
+
     @property
     def reach(self) -> int | None:  # type: ignore[override]  # a single mask has a constant
         """The farther of the two."""
@@ -126,15 +134,17 @@ class _Either(_Pair):
         return max(self.left.reach, self.right.reach)
 
     def visible(self, queries: Places, keys: Places) -> Visible:
+        """Return what either shows."""
         return self.left.visible(queries, keys) | self.right.visible(queries, keys)
 
     def among(self, queries: Places, keys: Places, counted: Counted) -> Visible:
+        """Return what either shows, where padding does not count."""
         left = self.left.among(queries, keys, counted)
         return left | self.right.among(queries, keys, counted)
 
 
 def holds(mask: Mask, kind: type[Mask]) -> bool:
     """Return whether a mask is of a kind, or one of those that it was joined from."""
-    if isinstance(mask, _Pair):
+    if isinstance(mask, Pair):
         return holds(mask.left, kind) or holds(mask.right, kind)
     return isinstance(mask, kind)

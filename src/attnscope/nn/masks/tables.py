@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -35,7 +36,7 @@ class Padding(Mask):
 
     def __post_init__(self) -> None:
         """Refuse what is neither a boolean mask nor lengths."""
-        real = self.real
+        real: Any = self.real
         tokens = isinstance(real, Tensor) and real.dtype == torch.bool and real.dim() == 2
         if not tokens and not is_whole(real, 1):
             raise InputError(
