@@ -210,7 +210,7 @@ def test_frequencies_rounded_with_the_model_are_no_fault_and_hide_none(name: str
     assert result.equal
     if name == "bfloat16":  # in float16 they are too near to be seen
         assert any("times as wide" in note for note in result.notes)
-    candidate.get_submodule("model.layers.1.self_attn").scaling *= 1.1  # type: ignore[operator]
+    candidate.get_submodule("model.layers.1.self_attn").scaling *= 1.1
     first = attnscope.verify(candidate, reference, inputs=built.inputs).first_difference
     assert first is not None
     assert first.explanation is not None

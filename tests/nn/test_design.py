@@ -173,13 +173,18 @@ def test_the_encoder_counts_real_tokens_too() -> None:
 @pytest.mark.parametrize("mask", [Causal() | Prefix(4), Causal() | Window(2)], ids=str)
 def test_a_cache_that_would_change_what_is_generated_is_refused(mask: Mask) -> None:
     made, tokens = model(mask), ids(1, 3)
-    with pytest.raises(InputError, match="use cached=False"):
+    cache = made.new_cache()
+    made(tokens[:, :1], cache=cache)
+    with pytest.raises(InputError, match="shows new tokens to some of the 1 before"):
+        made(tokens[:, 1:], cache=cache)
+    assert cache[0].length == 1
+    with pytest.raises(InputError, match="go without: cached=False"):
         made.generate(tokens, 4)
     assert made.generate(tokens, 4, cached=False).shape == (1, 7)
     if holds(mask, Prefix):
         assert made.generate(ids(1, 4), 4).shape == (1, 8)
         padded, real = ids(1, 6), torch.tensor([[False, False, False, True, True, True]])
-        with pytest.raises(InputError, match="use cached=False"):
+        with pytest.raises(InputError, match="go without: cached=False"):
             made.generate(padded, 4, real=real)
 
 

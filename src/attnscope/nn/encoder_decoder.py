@@ -90,6 +90,7 @@ class EncoderDecoder(nn.Module):
             check_real(source_real, source)
             hidden = ~source_real  # torch's: True = padding
         positions, seeing = seeing_of(target, target_real, cache)
+        check_complete(self.decoder, cache, target, target_real)
         with AllOrNone(cache or ()):
             x = self.embed(target, positions)
             for number, layer in enumerate(self.decoder):
@@ -127,8 +128,6 @@ class EncoderDecoder(nn.Module):
     ) -> Int[Tensor, "batch all"]:
         """Return `target` with `count` more tokens; arguments as for `CausalLanguageModel`."""
         check_prompt(target, count, sampling, target_real)
-        if cached:
-            check_complete(self.decoder, target, target_real, count)
         with torch.no_grad():
             memory = self.encode(source, source_real)
         cache = self.new_cache() if cached else None

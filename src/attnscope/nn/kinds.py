@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -17,13 +17,14 @@ _FEW = 4
 
 def is_count(value: Any, least: int = 1) -> bool:
     """Return whether a value is a whole number from `least` on; True and False are none."""
-    whole = isinstance(value, (Integral, torch.SymInt)) and type(value) is not bool
-    return whole and bool(value >= least)
+    if type(value) is bool:
+        return False
+    return isinstance(value, (Integral, torch.SymInt)) and bool(cast("int", value) >= least)
 
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a finite number; True and False are none."""
-    return isinstance(value, Real) and type(value) is not bool and math.isfinite(value)
+    return type(value) is not bool and isinstance(value, Real) and math.isfinite(value)
 
 
 def is_whole(value: object, axes: int) -> bool:

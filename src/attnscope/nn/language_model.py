@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from attnscope.errors import InputError
 from attnscope.nn.cache import AllOrNone, KeyValueCache, check_caches
 from attnscope.nn.design import Design, check_design
-from attnscope.nn.generation import Sampling, check_prompt, extend
+from attnscope.nn.generation import Sampling, extend
 from attnscope.nn.kinds import described, is_whole
 from attnscope.nn.masks import is_causal
 from attnscope.nn.multihead import MultiheadAttention
@@ -94,6 +94,7 @@ class CausalLanguageModel(nn.Module):
         """
         check_caches(cache, len(self.layers))
         positions, seeing = seeing_of(ids, real, cache)
+        check_complete(self.layers, cache, ids, real)
         with AllOrNone(cache or ()):
             x = self.embed(ids, positions)
             for number, layer in enumerate(self.layers):
@@ -126,12 +127,9 @@ class CausalLanguageModel(nn.Module):
             cached: keep keys and values of earlier tokens; the tokens are the same without.
 
         Raises:
-            InputError: an empty prompt, arguments that don't fit; or a mask that shows tokens of
-                the prompt what is generated later, of which a cache knows nothing.
+            InputError: an empty prompt, arguments that don't fit; or a mask that shows tokens what
+                is generated after them, of which a cache knows nothing.
         """
-        check_prompt(ids, count, sampling, real)
-        if cached:
-            check_complete(self.layers, ids, real, count)
         cache = self.new_cache() if cached else None
 
         def predict(all_ids: Tensor, all_real: Tensor | None) -> Tensor:
@@ -148,29 +146,36 @@ def new_caches(layers: Iterable[nn.Module]) -> list[KeyValueCache]:
     return [one.new_cache() for one in attentions if isinstance(one, MultiheadAttention)]
 
 
-def check_complete(layers: Iterable[nn.Module], ids: Tensor, real: Real | None, count: int) -> None:
-    """Refuse masks that show a token what is generated after it: a cache would not show it.
+def check_complete(
+    layers: Iterable[nn.Module], caches: Sequence[KeyValueCache] | None, ids: Tensor, real: Any
+) -> None:
+    """Refuse tokens that those in the cache should have seen: a prefix has to come as a whole.
+
+    Args:
+        layers: with the masks of their self-attention.
+        caches: of the tokens before these.
+        ids: the tokens of this forward.
+        real: of all tokens so far; None: all are real.
 
     Raises:
-        InputError: such a mask, as a prefix that is longer than the prompt.
+        InputError: such a mask, as one with a prefix that is not all in the cache.
     """
+    before = caches[0].length if caches else 0
+    if torch.compiler.is_compiling() or not before:
+        return
     if real is None:
-        real = torch.ones_like(ids, dtype=torch.bool)
-    real = F.pad(real.sort(-1).values, (0, count), value=True)  # as it is generated: padding first
-    place, counted = torch.arange(real.shape[1], device=ids.device), positions_of(real)
-    end = place.clamp_min(ids.shape[1] - 1)  # what there is when a query is computed
+        real = torch.ones(1, before + ids.shape[1], dtype=torch.bool, device=ids.device)
+    counted, place = positions_of(real), torch.arange(real.shape[1], device=ids.device)
     for layer in layers:
         mask: Any = layer.get_submodule("self_attn").mask
         if mask is None or is_causal(mask):
-            seen = mask is None  # else it is plain, and a long text needs no table of all pairs
-        else:
-            visible = mask.among(place, place, counted) & (place > end[:, None])
-            seen = bool((visible & real[:, None, :, None]).any())
-        if seen:
+            continue
+        visible = mask.among(place[:before], place[before:], counted)
+        if bool((visible & real[:, None, :before, None] & real[:, None, None, before:]).any()):
             raise InputError(
-                doing="generating with a cache",
-                found=f"the mask {mask}, which shows tokens what is generated after them",
-                todo="use cached=False, or give a prompt that holds the whole prefix",
+                doing="going on from a cache",
+                found=f"the mask {mask}, which shows new tokens to some of the {before} before",
+                todo="give the whole prefix in the first forward, or go without: cached=False",
             )
 
 
