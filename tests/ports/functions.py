@@ -302,7 +302,7 @@ PORTS = (
     fault(
         weights_detached, torch_full, "gradient-stopped", (*GRADIENTS, "grad.q", "grad.k"), "detach"
     ),
-    fault(keys_detached, torch_full, "gradient-stopped", ("grad.k", "grad.input"), "k"),
+    fault(keys_detached, torch_full, "gradient-stopped", ("grad.k", "grad.input"), "of k "),
     fault(cap_forgotten, defined_capped, "softcap", S, "2"),
     fault(other_cap, defined_capped, "softcap", S, "3"),
     fault(cap_by_clamp, defined_capped, "softcap", S, "clamp"),

@@ -205,7 +205,8 @@ class Comparison:
         worst = worst or next(step for step in ends if not step.total.equal)
         result = StageResult.of(worst)
         source = worst.call.source if worst.call is not None else None
-        explanation = explain_gradient(backward, self.pairs)
+        what = worst.part or worst.stage.removeprefix("grad.")
+        explanation = explain_gradient(backward, self.pairs, what)
         return steps + ends, first_of(result, source, explanation), []
 
     # -- a module against a function -------------------------------------------------------------

@@ -20,8 +20,11 @@ __all__ = ["explain_gradient", "ungraded"]
 _CUTS = frozenset("detach detach_ data".split())
 
 
-def explain_gradient(backward: Backward, pairs: WeightMap | None) -> Explanation | None:
-    """Return the change of the candidate's way back that makes all gradients agree."""
+def explain_gradient(backward: Backward, pairs: WeightMap | None, what: str) -> Explanation | None:
+    """Return the change of the candidate's way back that makes all gradients agree.
+
+    what: whose gradient differs first, in words.
+    """
     side = backward.sides[0]
     outputs = [pair.sides[0] for pair in backward.outputs]
     cotangents = backward.cotangents()
@@ -42,9 +45,9 @@ def explain_gradient(backward: Backward, pairs: WeightMap | None) -> Explanation
     for chosen in ([cut] for cut in cuts):
         left = remains(_opening(chosen))
         if left is not None:
-            return _named(backward, chosen, left)
+            return _named(backward, chosen, left, what)
     left = remains(_opening(cuts)) if len(cuts) > 1 else None
-    return _named(backward, cuts, left) if left is not None else None
+    return _named(backward, cuts, left, what) if left is not None else None
 
 
 def ungraded(backward: Backward) -> FirstDifference | None:
@@ -68,12 +71,12 @@ def ungraded(backward: Backward) -> FirstDifference | None:
     )
 
 
-def _named(backward: Backward, chosen: Sequence[Operation], left: float) -> Explanation:
+def _named(backward: Backward, chosen: Sequence[Operation], left: float, what: str) -> Explanation:
     """Tell a way back that is cut from one that somebody wrote by hand: that brings something."""
     by_hand = all(operation.name not in _CUTS for operation in chosen)
     if by_hand and backward.of(0).own and backward.reaches():
         return Explanation("wrong-backward", _WRONG, left)
-    return Explanation("gradient-stopped", _cut_text(chosen), left)
+    return Explanation("gradient-stopped", _cut_text(chosen, what), left)
 
 
 _WRONG = "its own backward does not return the derivative of what its forward computes"
@@ -102,11 +105,11 @@ def _first(*args: Any, **kwargs: Any) -> Any:
     return args[0]
 
 
-def _cut_text(chosen: Sequence[Operation]) -> str:
+def _cut_text(chosen: Sequence[Operation], what: str) -> str:
     named = []
     for operation in chosen:
         word = operation.name if operation.name in _CUTS else f"no_grad around {operation.name}"
         place = operation.source
         named.append(f"{word} at {place.file}:{place.line}" if place is not None else word)
     places = ", ".join(dict.fromkeys(named))
-    return f"the gradient stops at {places}, where the reference's goes on"
+    return f"the gradient of {what} stops at {places}, where the reference's goes on"
