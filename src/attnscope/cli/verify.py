@@ -172,7 +172,6 @@ def _verified(sides: Both, asked: Asked) -> Verification:
                 sides.candidate.run,
                 sides.reference.run,
                 inputs=sides.inputs,
-                made=not sides.declared,
                 expect=sides.expect,
                 weights=asked.weights,
                 gradients=asked.gradients,

@@ -37,7 +37,6 @@ def verify(  # noqa: PLR0913  each says what to compare, none changes how
     weights: str | Path | Mapping[str, Any] = "auto",
     gradients: bool = True,
     matrix: bool = True,
-    made: bool = False,
     seed: int = 0,
     factor: float = 1.0,
     names: tuple[str, str] | None = None,
@@ -62,8 +61,6 @@ def verify(  # noqa: PLR0913  each says what to compare, none changes how
         gradients: compare gradients of float inputs and paired parameters, too.
         matrix: compare in more cases, where the inputs can be varied: other lengths and batches,
             padding, types.
-        made: `inputs` were made for the purpose, and chosen by nobody: the matrix may go beyond
-            what they say about lengths.
         seed: of the random state that both start from, and of everything that is made.
         factor: widens every limit; 1.0 is what arithmetic gives.
         names: what to call the two in the result.
@@ -90,7 +87,7 @@ def verify(  # noqa: PLR0913  each says what to compare, none changes how
         comparison = Comparison(ours, theirs, given, options, pairs)
         result = comparison.run()
         if matrix and result.equal:
-            result = _in_more_cases(result, comparison, declared=inputs is not None and not made)
+            result = _in_more_cases(result, comparison, declared=inputs is not None)
         return replace(result, notes=(*notes, *result.notes))
 
 
