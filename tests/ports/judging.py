@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,18 @@ class Verdict:
         return tuple(name for name in names if not getattr(self, name))
 
 
+def stands(word: str, text: str) -> bool:
+    """Return whether a word stands in a text: a number or a letter by itself, not in a path.
+
+    A decimal number may have more digits there.
+    """
+    said = re.sub(r"\bat \S+:\d+", "", text)
+    if len(word) > 1 and not word.replace(".", "").isdigit():
+        return word in said
+    end = "" if "." in word else r"(?!\w|\.\d)"
+    return re.search(rf"(?<![\w.]){re.escape(word)}{end}", said) is not None
+
+
 def judge(port: Port, result: Any) -> Verdict:
     """Compare a verification of a faulty port with the truth about it."""
     first = result.first_difference
@@ -54,6 +67,6 @@ def judge(port: Port, result: Any) -> Verdict:
         # A difference in the model's own output belongs to no call.
         call=first.stage == "model" or first.call in calls,
         key=key in {port.key, *port.also},
-        text=any(word.lower() in lowered for word in port.says),
+        text=any(stands(word.lower(), lowered) for word in port.says),
         said=(f"{first.stage} {first.call}", key, text),
     )
