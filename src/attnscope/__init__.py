@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from attnscope import nn, reference
     from attnscope.calls import Call, Recipe, Source, Trace, load
     from attnscope.capture import record, trace
+    from attnscope.checks.entry import check
+    from attnscope.checks.finding import Finding
+    from attnscope.checks.report import Report
     from attnscope.differ import Verification, verify
 
 __version__ = "0.1.0"
@@ -25,11 +28,14 @@ __version__ = "0.1.0"
 __all__ = [
     "AttnscopeError",
     "Call",
+    "Finding",
     "Recipe",
+    "Report",
     "Source",
     "Trace",
     "Verification",
     "__version__",
+    "check",
     "load",
     "nn",
     "record",
@@ -40,11 +46,14 @@ __all__ = [
 
 _ROOM_OF = {
     "Call": "attnscope.calls",
+    "Finding": "attnscope.checks.finding",
     "Recipe": "attnscope.calls",
+    "Report": "attnscope.checks.report",
     "Source": "attnscope.calls",
     "Trace": "attnscope.calls",
     "load": "attnscope.calls",
     "Verification": "attnscope.differ",
+    "check": "attnscope.checks.entry",
     "record": "attnscope.capture",
     "trace": "attnscope.capture",
     "verify": "attnscope.differ",

@@ -16,7 +16,7 @@ from torch import nn
 
 from attnscope.errors import TargetError
 from attnscope.targets import checkpoints, samples
-from attnscope.targets.expect import parse_expect
+from attnscope.checks.expect import parse_expect
 from attnscope.targets.files import home, importing_from
 from attnscope.targets.made import make_inputs
 from attnscope.targets.members import built_model, called

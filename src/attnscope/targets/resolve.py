@@ -15,7 +15,7 @@ from torch import nn
 from attnscope.errors import TargetError
 from attnscope.targets import checkpoints, samples
 from attnscope.targets.blame import describe
-from attnscope.targets.expect import parse_expect
+from attnscope.checks.expect import parse_expect
 from attnscope.targets.made import make_inputs
 from attnscope.targets.members import built_model, read_inputs
 from attnscope.targets.own_code import opened, split

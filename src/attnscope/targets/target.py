@@ -21,7 +21,7 @@ class Target:
     name: the TARGET as it was given.
     model: in the mode (train or eval) in which its author left it.
     inputs: keyword arguments (a dict) or positional ones (a tuple) for `model`.
-    expect: what the author intends, in the keys of `attnscope.targets.expect.KEYS`.
+    expect: what the author intends, in the keys of `attnscope.checks.expect.KEYS`.
     tokenizer: turns token ids into text; None where the target has no vocabulary of words.
     folder: the folder of the file that defines the model, from which that file imports; or None.
     """

@@ -24,7 +24,7 @@ from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.subject import Subject
 from attnscope.errors import AttnscopeError, InputError
 
-__all__ = ["Side", "observe"]
+__all__ = ["Side", "observe", "watch"]
 
 _FAITHFUL = 64.0
 """Roundings times root of the operations that a tape may be from the real run."""
@@ -32,7 +32,7 @@ _FAITHFUL = 64.0
 
 @dataclass(eq=False)
 class Side:
-    """A subject, and all that was seen of its run."""
+    """A subject, and all that was seen of its run; error: what it raised."""
 
     subject: Subject
     tape: Tape
@@ -40,6 +40,7 @@ class Side:
     output: Any
     leaves: dict[str, Tensor] = field(default_factory=dict)
     dropped: tuple[str, ...] = ()
+    error: Exception | None = None
 
     @cached_property
     def outputs(self) -> dict[str, Tensor]:
@@ -183,8 +184,22 @@ def observe(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], see
     Raises:
         InputError: the subject raised.
     """
+    side = watch(subject, args, kwargs, seed)
+    error = side.error
+    if error is not None:
+        raise InputError(
+            f"running {subject.name}",
+            f"it raised {type(error).__name__}: {error}",
+            "give inputs that it takes, or mend what raises first",
+        ) from error
+    return side
+
+
+def watch(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Side:
+    """Run a subject once under watch; what it raised, and all before that, is in the side."""
     tape, devices = Tape(), list(range(torch.cuda.device_count()))
     args, kwargs, leaves = _with_leaves(args, kwargs)
+    trace, output, raised = Trace(), None, None
     with torch.random.fork_rng(devices=devices), _stepwise(), _same_buffers(subject.model):
         torch.manual_seed(seed)
         try:
@@ -192,13 +207,9 @@ def observe(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], see
                 output = subject.call(*_copied(args, kwargs))
         except AttnscopeError:
             raise
-        except Exception as error:
-            raise InputError(
-                f"running {subject.name}",
-                f"it raised {type(error).__name__}: {error}",
-                "give inputs that it takes, or mend what raises first",
-            ) from error
-    return Side(subject, tape, trace, output, leaves)
+        except Exception as error:  # noqa: BLE001  code of others may raise anything
+            raised = error
+    return Side(subject, tape, trace, output, leaves, error=raised)
 
 
 def _with_leaves(

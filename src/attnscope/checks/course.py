@@ -1,0 +1,144 @@
+"""The course of a call, operation by operation: from q·k to the context, each with its line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.capture.tape import Tape
+from attnscope.capture.trail import LAYOUT
+from attnscope.checks.subject.subject import Subject
+from attnscope.differ.sides.located import Located
+
+__all__ = ["Course", "course_of"]
+
+SOFTMAXES = frozenset("softmax log_softmax _softmax softmin sigmoid relu exp".split())
+HIDING = frozenset(
+    "masked_fill masked_fill_ where setitem add add_ sub sub_ iadd isub masked_scatter mul mul_ "
+    "imul radd rsub rmul subtract multiply index_fill index_fill_ tril triu".split()
+)
+CONTRACTIONS = frozenset(
+    "matmul rmatmul mm bmm baddbmm addmm addbmm einsum tensordot linear mv dot".split()
+)
+
+
+@dataclass(eq=False)
+class Course:
+    """The operations of one call on the tape of the base run.
+
+    located: where its stages lie. main: those through which q or k reach the context, in order; one
+    operation for a fused kernel. aside: those that make what joins them: masks, biases, scales.
+    """
+
+    located: Located
+    tape: Tape
+    main: tuple[Operation, ...]
+    aside: tuple[Operation, ...]
+
+    @property
+    def call(self) -> Call:
+        """The call."""
+        return self.located.call
+
+    @cached_property
+    def product(self) -> Operation | None:
+        """The operation q·k (that of the kernel, where it is one)."""
+        return next((op for op in self.main if op.name in CONTRACTIONS), None) or self._kernel
+
+    @cached_property
+    def softmax(self) -> Operation | None:
+        """The operation that normalises the scores; the kernel, where it is one."""
+        between = self.main[:-1] if len(self.main) > 1 else self.main
+        return next((op for op in reversed(between) if op.name in SOFTMAXES), None) or self._kernel
+
+    @property
+    def _kernel(self) -> Operation | None:
+        return self.main[0] if len(self.main) == 1 else None
+
+    @property
+    def weighing(self) -> Operation | None:
+        """The product of weights and v."""
+        return self.main[-1] if self.main else None
+
+    @cached_property
+    def hiding(self) -> tuple[Operation, ...]:
+        """Operations before the softmax that may hide keys: fills, additions of a mask."""
+        found = []
+        for operation in self.main:
+            if operation is self.softmax:
+                break
+            if operation.name in HIDING and self.joined(operation):
+                found.append(operation)
+        return tuple(found)
+
+    def joined(self, operation: Operation) -> list[int]:
+        """Return the values that join the main path in an operation: masks, biases, scales."""
+        on_path = self._on_path
+        return [value for value in dict.fromkeys(operation.values()) if value not in on_path]
+
+    @cached_property
+    def _on_path(self) -> frozenset[int]:
+        known = {value for name in ("q", "k") for value, _ in self.located.spots.get(name, [])}
+        return frozenset(known | {value for op in self.main for value in op.defines})
+
+    def line(self, *operations: Operation | None) -> Source:
+        """Return the line of the first operation that has one, or of the call."""
+        known = (op.source for op in operations if op is not None and op.source is not None)
+        return next(known, self.call.source)
+
+    def layout_of(self, name: str) -> tuple[Operation, ...]:
+        """Return the layout operations behind q, k or v, the last one first, to its projection."""
+        spots = self.located.spots.get(name)
+        return tuple(self._back(spots[0][0])) if spots else ()
+
+    def _back(self, value: int) -> Iterable[Operation]:
+        """Walk back from a value while there is one operand to follow, as far as a projection."""
+        for _ in range(64):
+            operation = self.tape.maker.get(value)
+            if operation is None or operation.name in CONTRACTIONS:
+                return
+            if operation.name in LAYOUT:
+                yield operation
+            before = [v for v in operation.values() if v not in self.located.weights]
+            if not before:
+                return
+            value = before[0]
+
+
+def course_of(subject: Subject, call: Call) -> Course | None:
+    """Return the course of a call; None where its tensors don't lie on the tape."""
+    return subject.once(("course", call.index), lambda: _read(subject, call))
+
+
+def _read(subject: Subject, call: Call) -> Course | None:
+    located = subject.located(call)
+    if located is None:
+        return None
+    spots = {
+        name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")
+    }
+    if not all(spots.values()):
+        return None
+    tape = subject.base.tape
+    starts = {value for name in ("q", "k", "v") for value in spots[name]}
+    held = {value: tape.tensors[value] for value in starts}
+    needed = tape.program.needed(tuple(spots["context"]), held)
+    main, aside = _split(needed, {*spots["q"], *spots["k"]})
+    return Course(located, tape, tuple(main), tuple(aside))
+
+
+def _split(
+    operations: Iterable[Operation], starts: Collection[int]
+) -> tuple[list[Operation], list[Operation]]:
+    reached = set(starts)
+    main, aside = [], []
+    for operation in operations:
+        through = not reached.isdisjoint(operation.values())
+        (main if through else aside).append(operation)
+        if through:
+            reached.update(operation.defines)
+    return main, aside

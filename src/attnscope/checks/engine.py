@@ -1,0 +1,75 @@
+"""Runs rules over a subject, and makes one finding of one fault."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from attnscope.checks.finding import SEVERITIES, Finding
+from attnscope.checks.folding import folded
+from attnscope.checks.report import Report, SkippedRule
+from attnscope.checks.rule import Rule, Skipped
+from attnscope.checks.subject.subject import Subject
+from attnscope.errors import AttnscopeError, TargetError
+
+__all__ = ["run_rules"]
+
+
+def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
+    """Run some rules and return the report.
+
+    Raises:
+        TargetError: the forward raises, and no rule can say why.
+    """
+    began = time.monotonic()
+    subject.announce("running the model")
+    crash = subject.crash
+    findings: list[Finding] = []
+    ran, skipped = [], []
+    for rule in rules:
+        if crash is not None and not rule.on_crash:
+            skipped.append(SkippedRule(rule.code, f"the forward raised {_text(crash)}"))
+            continue
+        subject.announce(f"{rule.code} {rule.name}")
+        try:
+            findings += rule.check(subject)
+            ran.append(rule.code)
+        except Skipped as reason:
+            skipped.append(SkippedRule(rule.code, reason.reason))
+    if crash is not None and not any(finding.counts for finding in findings):
+        raise TargetError(
+            f"checking {subject.name}",
+            f"its forward raised {_text(crash)}{_where(crash)}",
+            "mend that line, or give other inputs",
+        ) from crash
+    return Report(
+        subject.name,
+        len(subject.calls),
+        tuple(sorted(folded(findings), key=_order)),
+        tuple(ran),
+        tuple(skipped),
+        notes=(*subject.roles.notes, *_unseen(subject), *subject.trace.notes),
+        seconds=time.monotonic() - began,
+    )
+
+
+def _order(finding: Finding) -> tuple[int, str, int]:
+    call = finding.call if finding.call is not None else -1
+    return SEVERITIES.index(finding.severity), finding.code, call
+
+
+def _unseen(subject: Subject) -> Iterable[str]:
+    for unseen in subject.trace.unseen:
+        yield f"not looked into: {unseen.module or 'the model itself'}: {unseen.reason}"
+
+
+def _text(error: BaseException) -> str:
+    message = error.found if isinstance(error, AttnscopeError) else " ".join(str(error).split())
+    return f"{type(error).__name__}: {message[:300]}"
+
+
+def _where(error: BaseException) -> str:
+    from attnscope.checks.lines import line_of
+
+    source = line_of(error)
+    return f" at {source}" if source is not None else ""

@@ -1,0 +1,73 @@
+"""`attnscope.check`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+
+from attnscope.checks.engine import run_rules
+from attnscope.checks.expect import read_expect
+from attnscope.checks.report import Report
+from attnscope.checks.rules import RULES
+from attnscope.checks.selecting import selected
+from attnscope.checks.subject.subject import Subject
+from attnscope.errors import InputError
+
+__all__ = ["check"]
+
+
+def check(
+    model: Callable[..., Any],
+    inputs: Any = None,
+    *,
+    expect: Mapping[str, Any] | None = None,
+    select: Iterable[str] = (),
+    ignore: Iterable[str] = (),
+    name: str = "",
+    announce: Callable[[str], None] = lambda _message: None,
+    seed: int = 0,
+) -> Report:
+    """Run the rules on a model and return what is wrong with its attention.
+
+    The model is run many times, in eval and in train mode, under changed inputs; its parameters,
+    buffers, caches, gradients, modes and the random state are as before when this returns.
+
+    Args:
+        model: a module, or a function of (q, k, v, …).
+        inputs: a dict of keyword arguments, a tuple of positional ones, or one tensor.
+        expect: what the author intends, e.g. {"causal": True, "padding": "attention_mask keep"}.
+        select: codes, beginnings of codes or names of the rules to run; none: all.
+        ignore: the same for rules that are left out.
+        name: what to call it in messages.
+        announce: told, in words, what is being done.
+        seed: of all random numbers.
+
+    Raises:
+        InputError: the inputs, or `expect`, can't be used.
+        TargetError: the forward raises, and no rule can say why.
+
+    Example:
+        >>> import torch, attnscope
+        >>> layer = torch.nn.MultiheadAttention(32, 4, batch_first=True).eval()
+        >>> x = torch.randn(2, 7, 32)
+        >>> attnscope.check(layer, (x, x, x)).ok
+        True
+    """
+    rules = selected(RULES, select, ignore)
+    if not callable(model):
+        raise InputError(
+            "checking a model",
+            f"an object of type {type(model).__name__}",
+            "give a module, or a function of (q, k, v, …)",
+        )
+    declared = read_expect(expect or {}, "reading expect")
+    subject = Subject(
+        model,
+        inputs,
+        declared,
+        name=name or getattr(model, "__name__", type(model).__name__),
+        announce=announce,
+        seed=seed,
+    )
+    return run_rules(subject, rules)

@@ -1,0 +1,1 @@
+"""Probes, one a file: each runs the subject under one change and returns what moved."""

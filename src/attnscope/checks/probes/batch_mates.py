@@ -1,0 +1,96 @@
+"""Another sample of the batch is changed: no other one may move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from attnscope.checks.comparing import gap_along
+from attnscope.checks.probe import probe
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.roles import Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import along, other_tokens
+
+__all__ = ["BatchMates", "batch_mates"]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMates:
+    """Outputs of the other samples, when one sample is another one.
+
+    changed: the sample that was replaced; largest: how far others moved at most; moved: how many of
+    them by more than `noise`; own: how far the changed sample itself moved. token_reach: how far
+    other tokens of a sample move when one of its tokens is changed; None where none can be told.
+    """
+
+    stream: Stream
+    changed: int
+    largest: float
+    moved: int
+    own: float
+    noise: float
+    token_reach: float | None
+
+    @property
+    def leaks(self) -> bool:
+        """Whether a sample depends on its batch mates."""
+        return self.moved > 0
+
+
+@probe
+def batch_mates(subject: Subject) -> BatchMates:
+    """Replace the last sample and compare the outputs of all others, in eval mode.
+
+    Raises:
+        Skipped: there is no batch of two samples, or the output has no axis of samples.
+    """
+    stream = subject.roles.main
+    if stream is None:
+        raise Skipped("no input is a sequence: give inputs that are")
+    batch = stream.batch(subject.given)
+    if stream.batch_axis is None or batch < 2:
+        raise Skipped(f"the batch has {batch} sample: give inputs with two or more")
+    axis, tokens = along(subject, subject.output)
+    if axis is None:
+        raise Skipped("the output has no axis of samples, so that none can be said to move")
+    last = batch - 1
+    gap = gap_along(subject.output, subject.main_output(_with_other_sample(subject, last)), axis)
+    others = gap[:last]
+    return BatchMates(
+        stream,
+        last,
+        float(others.max()),
+        int((others > subject.noise).sum()),
+        float(gap[last]),
+        subject.noise,
+        _token_reach(subject, stream, axis, tokens),
+    )
+
+
+def _with_other_sample(subject: Subject, sample: int) -> Given:
+    """Return inputs in which every token of one sample is another one, in all sequences."""
+    given = subject.given
+    for stream in subject.roles.streams:
+        if stream.batch_axis is None:
+            continue
+        where = torch.zeros(stream.batch(given), max(stream.length(given), 1), dtype=torch.bool)
+        where[sample] = True
+        given = other_tokens(subject, stream, where, given)
+    return given
+
+
+def _token_reach(subject: Subject, stream: Stream, axis: int, tokens: int | None) -> float | None:
+    """Change the first token of the first sample: how far do its other tokens move?"""
+    length = stream.length(subject.given)
+    if tokens is None or length < 2:
+        return None
+    where = torch.zeros(stream.batch(subject.given), length, dtype=torch.bool)
+    where[0, 0] = True
+    before = subject.output.select(axis, 0)
+    after = subject.main_output(other_tokens(subject, stream, where)).select(axis, 0)
+    gap = gap_along(before, after, tokens - (axis < tokens))
+    reach = float(gap[1:].max())
+    return reach if reach > subject.noise else 0.0

@@ -1,0 +1,183 @@
+"""Single tokens of what a call's projections receive are changed, to see where each of them lands.
+
+Splitting heads and merging them again are rearrangements, and a wrong one has the right shape. So
+every token gets a code of its own, by being changed alone: the entries of q, k, v that move are
+where it landed. Likewise each position of the context is changed alone, on the way out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.call import Call
+from attnscope.checks.influence import differs
+from attnscope.checks.probe import probe
+from attnscope.checks.subject.roles import Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.differ.sides.located import Located
+from attnscope.errors import AttnscopeError
+
+__all__ = ["Coded", "Landing", "Token", "coded"]
+
+Side: TypeAlias = Literal["q", "k", "v", "out"]
+Token: TypeAlias = tuple[int, int]
+"""(sample, position) of a token."""
+
+_MOST_TOKENS = 6
+"""Tokens of one sample that are coded: enough for a pattern, however long the sequence is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Landing:
+    """Where one token landed.
+
+    token: (sample, position) in what the projection receives. entries: boolean, (batch, heads,
+    positions) of q, k or v: whether any feature there moved. For the way out ("out") token is
+    (batch, position) of the context, and entries are (heads, samples, positions): which token of the
+    output moves when one head's context there is changed.
+    """
+
+    token: Token
+    entries: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """The landings of one call, by side; sides of which nothing is known are left out.
+
+    streams: sizes (samples, positions) of what each projection receives.
+    """
+
+    call: Call
+    landings: Mapping[Side, tuple[Landing, ...]] = field(default_factory=dict)
+    sizes: Mapping[Side, tuple[int, int]] = field(default_factory=dict)
+
+
+@probe
+def coded(subject: Subject) -> tuple[Coded, ...]:
+    """Code the tokens of every call that lies on the tape of the base run."""
+    found = []
+    for located in subject.base.located:
+        landings: dict[Side, tuple[Landing, ...]] = {}
+        sizes: dict[Side, tuple[int, int]] = {}
+        for side, received in located.received.items():
+            axes = _axes_of(subject, received, located)
+            if axes is None:
+                continue
+            sizes[side] = _sizes(subject, received, axes)  # type: ignore[index]
+            made = _try(
+                lambda s=side, r=received, a=axes: tuple(_inward(subject, located, s, r, a))
+            )  # type: ignore[misc]
+            if made:
+                landings[side] = made  # type: ignore[index]
+        out = _try(lambda at=located: tuple(_outward(subject, at)))  # type: ignore[misc]
+        if out:
+            landings["out"] = out
+        found.append(Coded(located.call, landings, sizes))
+    return tuple(found)
+
+
+def _try(make: object) -> tuple[Landing, ...] | None:
+    try:
+        return make()  # type: ignore[operator, no-any-return]
+    except (AttnscopeError, RuntimeError, IndexError, KeyError):
+        return None  # this side can't be run by itself; the others may
+
+
+def _inward(
+    subject: Subject, located: Located, side: str, received: int, axes: tuple[int | None, int]
+) -> Iterator[Landing]:
+    """Change one token at a time of what a projection receives."""
+    tape = subject.base.tape
+    spots = located.spots[side]
+    wanted = [value for value, _ in spots]
+    before = tape.run([received, *wanted], wide=True)
+    plain = located.read(side, before)
+    for token in _tokens(_sizes(subject, received, axes)):
+        given = _changed(before[received], axes, token)
+        after = located.read(side, tape.run(wanted, {received: given}, wide=True))
+        yield Landing(token, differs(plain, after).any(-1))
+
+
+def _outward(subject: Subject, located: Located) -> Iterator[Landing]:
+    """Change one position of one head of the context at a time."""
+    output = located.output
+    axes = None if output is None else _axes_of(subject, output, located)
+    if output is None or axes is None:
+        return
+    tape = subject.base.tape
+    values = [value for value, _ in located.spots["context"]]
+    before = tape.run([output, *values], wide=True)
+    context = located.read("context", before)
+    batch, heads, queries, _ = context.shape
+    for token in _tokens((batch, queries)):
+        rows = []
+        for head in range(min(heads, _MOST_TOKENS)):
+            changed = context.clone()
+            changed[token[0], head, token[1]] += 1.0 + context[token[0], head, token[1]].abs().max()
+            after = tape.run([output], located.write("context", changed), wide=True)[output]
+            rows.append(_by_token(differs(before[output], after), axes))
+        yield Landing(token, torch.stack(rows))
+
+
+def _tokens(sizes: tuple[int, int]) -> Iterator[Token]:
+    """Iterate over the first tokens of the first two samples."""
+    samples, length = sizes
+    yield from itertools.product(range(min(samples, 2)), range(min(length, _MOST_TOKENS)))
+
+
+def _changed(tensor: Tensor, axes: tuple[int | None, int], token: Token) -> Tensor:
+    changed = tensor.clone()
+    row = changed if axes[0] is None else changed.select(axes[0], token[0])
+    at = axes[1] - (axes[0] is not None and axes[0] < axes[1])
+    position = row.select(at, token[1])
+    generator = torch.Generator().manual_seed(token[1] + 1)
+    noise = torch.randn(position.shape, generator=generator, dtype=torch.float64)
+    position += noise * (1.0 + position.abs().max())
+    return changed
+
+
+def _by_token(entries: Tensor, axes: tuple[int | None, int]) -> Tensor:
+    """Return (samples, positions): whether any feature moved there."""
+    if axes[0] is None:
+        return entries.movedim(axes[1], 0).flatten(1).any(-1)[None]
+    return entries.movedim((axes[0], axes[1]), (0, 1)).flatten(2).any(-1)
+
+
+def _sizes(subject: Subject, value: int, axes: tuple[int | None, int]) -> tuple[int, int]:
+    shape = subject.base.tape.tensors[value].shape
+    return (1 if axes[0] is None else shape[axes[0]]), shape[axes[1]]
+
+
+def _axes_of(subject: Subject, value: int, located: Located) -> tuple[int | None, int] | None:
+    """Return the axes of samples and tokens of a stage around a call, by their sizes."""
+    shape = tuple(subject.base.tape.tensors[value].shape)
+    for stream in subject.roles.streams:
+        found = _axes_in(shape, stream, subject)
+        if found is not None:
+            return found
+    del located
+    return None
+
+
+def _axes_in(
+    shape: tuple[int, ...], stream: Stream, subject: Subject
+) -> tuple[int | None, int] | None:
+    batch, length = stream.batch(subject.given), stream.length(subject.given)
+    if len(shape) < 2 or not length:
+        return None
+    if stream.batch_axis is None:
+        return (None, 0) if shape[0] == length else None
+    usual = (stream.batch_axis, stream.sequence_axis or 0)
+    if len(shape) > max(usual) and (shape[usual[0]], shape[usual[1]]) == (batch, length):
+        return usual
+    other = usual[::-1]
+    if len(shape) > max(other) and (shape[other[0]], shape[other[1]]) == (batch, length):
+        return other
+    return None

@@ -1,0 +1,149 @@
+"""AS103: splitting or merging heads mixes heads with tokens or features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule
+
+if TYPE_CHECKING:
+    from attnscope.checks.structure.landing import Scramble
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+_MOST_SHOWN = 6
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.coded import coded
+    from attnscope.checks.structure.landing import runs_over_heads, runs_over_samples, scrambled
+    from attnscope.checks.structure.splitting import line_of_scramble
+
+    for each in coded(subject):
+        if runs_over_samples(each) is not None or runs_over_heads(each) is not None:
+            continue
+        found = scrambled(each)
+        if found is None:
+            continue
+        yield RULE.found(
+            _message(found),
+            {
+                "side": found.side,
+                "sample": found.token[0],
+                "position": found.token[1],
+                "lands_at": [list(place) for place in found.places[:_MOST_SHOWN]],
+                "heads": found.heads,
+            },
+            source=line_of_scramble(subject, each.call, found),
+            call=each.call,
+            fix=_FIX_OF_MERGE if found.side == "out" else None,
+        )
+
+
+def _message(found: Scramble) -> str:
+    shown = ", ".join(f"head {head} position {at}" for head, at in found.places[:_MOST_SHOWN])
+    more = len(found.places) - _MOST_SHOWN
+    tail = f" and {more} more" if more > 0 else ""
+    if found.side == "out":
+        tokens = ", ".join(f"head {head} to token {at}" for head, at in found.places[:_MOST_SHOWN])
+        return (
+            f"merging heads mixes tokens: what the heads computed for position {found.token[1]} "
+            f"goes to different tokens of the output: {tokens}{tail}"
+        )
+    return (
+        f"splitting heads mixes tokens: the features of token {found.token[1]} land in {found.side} at "
+        f"{shown}{tail} instead of at position {found.token[1]} of every head"
+    )
+
+
+_FIX_OF_MERGE = (
+    "Bring heads next to the features before they are merged: "
+    "context.transpose(1, 2).reshape(batch, length, heads * head_dim)."
+)
+
+RULE = Rule(
+    code="AS103",
+    name="head-scramble",
+    severity="error",
+    what=(
+        "Splitting or merging heads by a view or reshape of the wrong axis order: what is called a head "
+        "holds pieces of several tokens, or what is called a token holds pieces of several."
+    ),
+    why=(
+        "The shapes are right and the scramble is the same at every step, so a model trains around it and "
+        "learns worse. Masks then hide the wrong things: a causal mask no longer keeps the future out."
+    ),
+    fix=(
+        "Split the last axis first and move it afterwards: "
+        "x.view(batch, length, heads, head_dim).transpose(1, 2)."
+    ),
+    proof=(
+        "Single tokens of what the projection receives are changed, one at a time, in float64: each must move "
+        "its own position of every head and nothing else. On the way out, the context of one position is changed "
+        "head by head: all heads must reach the same token."
+    ),
+    limits=(
+        "Convolutions and poolings, whose neighbours share places, are left alone, and so is a single head. "
+        "The order of features inside a head can't be judged without a reference: see attnscope verify."
+    ),
+    sources=(
+        "https://github.com/meta-pytorch/opacus/issues/774",
+        "https://arxiv.org/abs/2508.04925",
+    ),
+    bad='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.qkv(x).split(C, dim=2)
+        q, k, v = (t.reshape(B, self.heads, T, C // self.heads) for t in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(y.transpose(1, 2).reshape(B, T, C))
+
+
+model = SelfAttention().eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    good='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class SelfAttention(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.proj = nn.Linear(width, width)
+
+    def forward(self, x):
+        B, T, C = x.shape
+        q, k, v = self.qkv(x).split(C, dim=2)
+        q, k, v = (t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in (q, k, v))
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.proj(y.transpose(1, 2).reshape(B, T, C))
+
+
+model = SelfAttention().eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    check=_check,
+    explains=(
+        "AS101", "AS104", "AS201", "AS202", "AS205", "AS206", "AS209", "AS210", "AS212", "AS305", "AS401",
+        "AS402", "AS501", "AS503", "AS504", "AS601",
+    ),
+)  # fmt: skip

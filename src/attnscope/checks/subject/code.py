@@ -1,0 +1,102 @@
+"""What the author's own code says: the names of sizes, calls and attributes in a module's classes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from torch import nn
+
+from attnscope.checks.subject.names import BATCH_NAMES, LENGTH_NAMES
+
+__all__ = ["batch_axis_in_code", "own_classes", "tree_of", "trees"]
+
+_LIBRARIES = ("torch", "attnscope.nn")
+
+
+def own_classes(model: Any) -> list[type]:
+    """Return the classes of a model's modules that are no library's, outermost first."""
+    modules = model.modules() if isinstance(model, nn.Module) else []
+    kinds = [type(module) for module in modules]
+    own = [kind for kind in kinds if not kind.__module__.startswith(_LIBRARIES)]
+    return list(dict.fromkeys(own))
+
+
+@lru_cache(maxsize=512)
+def tree_of(source_of: Callable[..., Any] | type) -> ast.AST | None:
+    """Return the syntax tree of a class or function; None where its source can't be had."""
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(source_of)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+
+
+def trees(run: Any) -> Iterator[ast.AST]:
+    """Iterate over the syntax trees of a model's own classes, or of a function."""
+    kinds: list[Any] = own_classes(run) if isinstance(run, nn.Module) else [inspect.unwrap(run)]
+    for kind in kinds:
+        tree = tree_of(kind)
+        if tree is not None:
+            yield tree
+
+
+def batch_axis_in_code(run: Any, name: str) -> int | None:
+    """Return the batch axis that a forward's own variables name for one of its arguments.
+
+    Read from `batch, length, width = x.shape` and the like, in the outermost forward.
+    """
+    owner = type(run) if isinstance(run, nn.Module) else inspect.unwrap(run)
+    if isinstance(owner, type) and owner.__module__.startswith(_LIBRARIES):
+        return None
+    tree = tree_of(owner)
+    functions = (
+        []
+        if tree is None
+        else [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef)
+            and node.name in {"forward", getattr(run, "__name__", "")}
+        ]
+    )
+    for function in functions:
+        for node in ast.walk(function):
+            axis = _unpacked(node, name)
+            if axis is not None:
+                return axis
+    return None
+
+
+def _unpacked(node: ast.AST, name: str) -> int | None:
+    """Return the batch axis that `a, b, c = name.shape` names."""
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return None
+    target, value = node.targets[0], node.value
+    if isinstance(value, ast.Subscript):  # x.shape[:2]
+        value = value.value
+    called = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
+    holder = value.func if called and isinstance(value, ast.Call) else value
+    if not isinstance(holder, ast.Attribute) or holder.attr not in {"shape", "size"}:
+        return None
+    if not isinstance(holder.value, ast.Name) or holder.value.id != name:
+        return None
+    if not isinstance(target, ast.Tuple):
+        return None
+    names = [each.id if isinstance(each, ast.Name) else "" for each in target.elts]
+    return _of_names(names)
+
+
+def _of_names(names: list[str]) -> int | None:
+    """Return which of the first two names is the batch's, where they say so."""
+    if len(names) < 2:
+        return None
+    lowered = [name.lower().strip("_") for name in names]
+    batch = [at for at, name in enumerate(lowered[:2]) if name in BATCH_NAMES]
+    length = [at for at, name in enumerate(names[:2]) if name in LENGTH_NAMES]
+    if len(batch) == 1:
+        return batch[0]
+    return 1 - length[0] if len(length) == 1 else None

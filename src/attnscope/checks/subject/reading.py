@@ -1,0 +1,220 @@
+"""Works out what the inputs of a subject are, from names, types, sizes, code and `expect`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.checks.subject import names as habits
+from attnscope.checks.subject.code import batch_axis_in_code
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.padded import paddings
+from attnscope.checks.subject.roles import Kind, Roles, Stream
+from attnscope.differ.sides.subject import takes_qkv
+
+__all__ = ["read_roles"]
+
+
+def read_roles(run: Any, given: Given, expect: Mapping[str, Any]) -> Roles:
+    """Return what the inputs are; nothing is run."""
+    return _Reader(run, given, expect).read()
+
+
+@dataclass(eq=False)
+class _Reader:
+    run: Any
+    given: Given
+    expect: Mapping[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+    def read(self) -> Roles:
+        streams = tuple(self._streams())
+        taken = {stream.name for stream in streams}
+        others = {n: t for n, t in self.given.tensors() if n not in taken}
+        batch_axes, length_axes = self._axes(streams, others)
+        roles = Roles(
+            streams,
+            batch_axes,
+            length_axes,
+            positions=self._named("positions", habits.is_positions),
+            documents=self._named("documents", habits.is_segments),
+            cache=self._named("cache", habits.is_past),
+            masks=tuple(n for n, t in others.items() if habits.is_mask(n) or t.dtype == torch.bool),
+        )
+        found = paddings(self.run, self.given, self.expect, roles)
+        return replace(roles, padding=tuple(found), notes=tuple(self.notes))
+
+    # -- sequences -----------------------------------------------------------------------------
+
+    def _streams(self) -> Iterator[Stream]:
+        found = [s for name, tensor in self.given.tensors() if (s := self._stream(name, tensor))]
+        if found and all(stream.memory for stream in found):  # f(key, value): the first is asked
+            found[0] = replace(found[0], memory=False)
+        if len([s for s in found if not s.memory]) > 1:
+            found = self._with_one_main(found)
+        known: set[int] = set()
+        for stream in sorted(found, key=lambda each: each.memory):
+            tensor = self.given.values[stream.name]
+            if id(tensor) not in known:
+                known.add(id(tensor))
+                yield stream
+
+    def _with_one_main(self, found: list[Stream]) -> list[Stream]:
+        """Take the decoder's sequence as the main one where there are an encoder's and another."""
+        decoders = [s for s in found if s.name.startswith(("decoder", "tgt", "target"))]
+        if not decoders:
+            return found
+        return [replace(s, memory=s.memory or s not in decoders) for s in found]
+
+    def _stream(self, name: str, tensor: Tensor) -> Stream | None:
+        kind = self._kind(name, tensor)
+        if kind is None:
+            return None
+        memory = habits.is_memory(name) and len(list(self.given.tensors())) > 1
+        if kind == "heads":
+            return Stream(name, kind, 0, tensor.dim() - 2, memory, certain=True, why="q, k, v")
+        if kind == "image":
+            return Stream(name, kind, 0, None, memory, why="pictures: the batch is the first axis")
+        if tensor.dim() == (1 if kind == "ids" else 2):
+            return Stream(name, kind, None, 0, memory, why="one sample without a batch axis")
+        axis, why = self._batch_axis(name, tensor)
+        return Stream(name, kind, axis, 1 - axis, memory, bool(why), why or "assumed: batch first")
+
+    def _kind(self, name: str, tensor: Tensor) -> Kind | None:
+        aside = (habits.is_mask, habits.is_positions, habits.is_segments, habits.is_label)
+        if tensor.dtype == torch.bool or any(is_it(name) for is_it in aside):
+            return None
+        if habits.is_past(name) or name in {
+            self.expect.get(k) for k in ("positions", "documents", "cache")
+        }:
+            return None
+        whole = not tensor.is_floating_point() and not tensor.is_complex()
+        if whole:
+            if habits.is_lengths(name) or tensor.dim() not in {1, 2}:
+                return None
+            return "ids" if tensor.dim() == 2 or habits.is_ids(name) else None
+        if tensor.dim() == 4:
+            return "heads" if takes_qkv(self.run) else "image"
+        if tensor.dim() == 3:
+            return (
+                "heads"
+                if takes_qkv(self.run) and not isinstance(self.run, nn.Module)
+                else "features"
+            )
+        if tensor.dim() == 2 and len(list(self.given.tensors())) <= 3 and not self._has_3d():
+            return "features"
+        return "image" if tensor.dim() > 4 else None
+
+    def _has_3d(self) -> bool:
+        return any(t.dim() > 2 for _, t in self.given.tensors())
+
+    def _batch_axis(self, name: str, tensor: Tensor) -> tuple[int, str]:
+        """Return the batch axis, and what says so ("" where it is only assumed)."""
+        for key, axis in (("batch_axis", 0), ("sequence_axis", 1)):
+            if key in self.expect:
+                said = int(self.expect[key])
+                return (said if axis == 0 else 1 - said) % 2, f"declared: {key} = {said}"
+        declared = _declared_by_torch(self.run)
+        if declared is not None:
+            return declared
+        in_code = batch_axis_in_code(self.run, name)
+        if in_code is not None:
+            return in_code, f"its forward unpacks the shape of {name} so"
+        by_mask = self._by_mask(tensor)
+        if by_mask is not None:
+            return by_mask, "a mask (batch, length) has these sizes"
+        if hasattr(self.run, "config") and name.endswith(("ids", "embeds", "states")):
+            return 0, "Hugging Face puts the batch first"
+        self.notes.append(
+            f"the axes of {name} {tuple(tensor.shape)} are taken as (batch, length, …); "
+            "where they aren't, declare expect batch_axis and sequence_axis"
+        )
+        return 0, ""
+
+    def _by_mask(self, tensor: Tensor) -> int | None:
+        """Return the batch axis that a padding mask of the same sizes shows."""
+        a, b = tensor.shape[:2]
+        if a == b:
+            return None
+        for name, other in self.given.tensors():
+            padded = "padding" in name or name in {"attention_mask", "lengths", "pad_mask"}
+            if padded and other.dim() == 2 and tuple(other.shape) in {(a, b), (b, a)}:
+                return 0 if tuple(other.shape) == (a, b) else 1
+        return None
+
+    # -- all other inputs ----------------------------------------------------------------------
+
+    def _named(self, key: str, is_it: Any) -> str | None:
+        """Return the input that is declared or named so; an argument that is only taken counts."""
+        said = self.expect.get(key)
+        if isinstance(said, str):
+            return said
+        names = [n for n, v in self.given.values.items() if v is not None and is_it(n)]
+        taken = [p.name for p in self.given.parameters if is_it(p.name)]
+        return next(iter([*names, *taken]), None)
+
+    def _axes(
+        self, streams: tuple[Stream, ...], others: Mapping[str, Tensor]
+    ) -> tuple[dict[str, int], dict[str, dict[int, str]]]:
+        """Return the axes of samples and of tokens of every tensor."""
+        batch_axes = {s.name: s.batch_axis for s in streams if s.batch_axis is not None}
+        length_axes = {
+            s.name: {s.sequence_axis: s.name} for s in streams if s.sequence_axis is not None
+        }
+        if not streams:
+            return {}, {}
+        batch = streams[0].batch(self.given)
+        for name, tensor in others.items():
+            along = self._lengths_in(tensor, streams, batch)
+            if along:
+                length_axes[name] = along
+            free = [
+                axis
+                for axis, size in enumerate(tensor.shape)
+                if size == batch and axis not in along
+            ]
+            first = streams[0].batch_axis or 0
+            if free and tensor.dim() > 0 and (batch > 1 or tensor.dim() > 1):
+                batch_axes[name] = first if first in free and tensor.dim() > 1 else free[0]
+        for stream in streams:
+            for same in self.given.same_as(stream.name):
+                if stream.name in batch_axes:
+                    batch_axes[same] = batch_axes[stream.name]
+                if stream.name in length_axes:
+                    length_axes[same] = length_axes[stream.name]
+        return batch_axes, length_axes
+
+    def _lengths_in(
+        self, tensor: Tensor, streams: tuple[Stream, ...], batch: int
+    ) -> dict[int, str]:
+        """Return the axes whose size is that of a sequence, from the last one on."""
+        found: dict[int, str] = {}
+        sizes = {s.name: s.length(self.given) for s in streams if s.length(self.given) > 1}
+        for axis in reversed(range(tensor.dim())):
+            size = tensor.shape[axis]
+            if axis == 0 and size == batch and tensor.dim() > 1 and found:
+                continue
+            if axis == 0 and tensor.dim() == 1 and size == batch:
+                continue
+            name = next((n for n, length in sizes.items() if length == size), None)
+            if name is not None:
+                found[axis] = name
+        return found
+
+
+def _declared_by_torch(run: Any) -> tuple[int, str] | None:
+    """Return the batch axis of a layer of torch.nn that is checked itself."""
+    layer = run
+    if isinstance(run, nn.TransformerEncoder | nn.TransformerDecoder):
+        layer = run.layers[0]
+    if isinstance(layer, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
+        layer = layer.self_attn
+    known = isinstance(layer, nn.MultiheadAttention | nn.Transformer)
+    if not known or not type(run).__module__.startswith("torch."):
+        return None
+    first = bool(getattr(layer, "batch_first", False))
+    return (0 if first else 1), f"{type(run).__name__} was made with batch_first={first}"

@@ -1,0 +1,227 @@
+"""The subject of a check: a model, how to call it, what its inputs mean, and how it ran.
+
+Everything that is asked of a subject is worked out once and kept. Whatever is run is put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls.call import Call
+from attnscope.calls.trace import Trace
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.intent import Intent, causal_intent
+from attnscope.checks.subject.reading import read_roles
+from attnscope.checks.subject.restoring import restored
+from attnscope.checks.subject.roles import Roles
+from attnscope.differ.sides.located import Located
+from attnscope.differ.sides.outputs import outputs_of
+from attnscope.differ.sides.side import Side, watch
+from attnscope.differ.sides.subject import Subject as Watched
+
+__all__ = ["Subject"]
+
+T = TypeVar("T")
+
+_TIMES = 16.0
+"""Multiples of the measured rounding of a run that are still noise: orders of sums differ."""
+
+_FLOOR = 64.0
+"""Unit roundoffs of the largest output that are noise whatever was measured."""
+
+
+class Subject:
+    """A model or function, with inputs and what its author expects.
+
+    run: called with the inputs; model: the same where it is a module. given: the inputs by name.
+    expect: in the keys of contract `expect`. name: for messages. announce: told what takes long.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        inputs: Any,
+        expect: Mapping[str, Any] | None = None,
+        *,
+        name: str = "",
+        announce: Callable[[str], None] = lambda _message: None,
+        seed: int = 0,
+    ) -> None:
+        self.run = run
+        self.model = run if isinstance(run, nn.Module) else None
+        self.given = Given.of(run, inputs)
+        self.expect: Mapping[str, Any] = dict(expect or {})
+        self.name = name or getattr(run, "__name__", type(run).__name__)
+        self.announce = announce
+        self.seed = seed
+        self._known: dict[Any, Any] = {}
+
+    # -- what it is ----------------------------------------------------------------------------
+
+    @cached_property
+    def roles(self) -> Roles:
+        """What each input is."""
+        return read_roles(self.run, self.given, self.expect)
+
+    @cached_property
+    def causal(self) -> Intent | None:
+        """Whether positions are meant to see earlier ones only, and what says so."""
+        return causal_intent(self.run, self.given, self.expect)
+
+    @property
+    def config(self) -> Any:
+        """The model's configuration object, where it has one."""
+        return getattr(self.model, "config", getattr(self.model, "cfg", None))
+
+    # -- how it ran ----------------------------------------------------------------------------
+
+    @cached_property
+    def base(self) -> Side:
+        """The run that everything starts from: eval mode, watched, every operation written down.
+
+        `base.error` is what the forward raised, if it did; tape and trace go as far as it came.
+        """
+        return self.watched(self.given)
+
+    @property
+    def crash(self) -> Exception | None:
+        """What the forward raises, if it does."""
+        return self.base.error
+
+    @property
+    def trace(self) -> Trace:
+        """The attention calls of the base run."""
+        return self.base.trace
+
+    @property
+    def calls(self) -> list[Call]:
+        """The attention calls of the base run, those that a backward makes again left out."""
+        return [call for call in self.trace if not call.recomputed]
+
+    def located(self, call: Call) -> Located | None:
+        """Return where the stages of a call lie on the tape of the base run."""
+        return next((each for each in self.base.located if each.call is call), None)
+
+    def watched(self, given: Given, *, train: bool = False) -> Side:
+        """Run it under watch; never raises what the model raises (see `Side.error`)."""
+        args, kwargs = given.arguments()
+        with restored(self.run), self._mode(train=train):
+            return watch(Watched(self.name, self.run), args, kwargs, self.seed)
+
+    def input_value(self, name: str) -> int | None:
+        """Return the value on the tape of the base run that an input is; None: it was not read."""
+        tensor = self.given.values[name]
+        args, _ = self.given.arguments()
+        at = next((str(n) for n, each in enumerate(args) if each is tensor), name)
+        leaves = self.base.leaves
+        same = next((leaves[n] for n in (at, *self.given.same_as(name)) if n in leaves), tensor)
+        return self.base.tape.value_of(same)
+
+    def outputs(
+        self,
+        given: Given | None = None,
+        *,
+        train: bool = False,
+        graded: bool = False,
+        seed: int | None = None,
+    ) -> dict[str, Tensor]:
+        """Run it as its user would, unwatched, and return its float outputs, the main one first.
+
+        train: in train mode; graded: with gradients on (some kernels are chosen by that); seed: of
+        the random state (that of the subject by default, so that dropout drops the same again).
+
+        Raises:
+            Skipped: the model raised.
+        """
+        return {
+            k: v.detach()
+            for k, v in outputs_of(self.raw(given, train=train, graded=graded, seed=seed)).items()
+        }
+
+    def raw(
+        self,
+        given: Given | None = None,
+        *,
+        train: bool = False,
+        graded: bool = False,
+        seed: int | None = None,
+    ) -> Any:
+        """Run it as its user would and return what it returns; errors as `outputs`."""
+        with restored(self.run), self._mode(train=train), torch.set_grad_enabled(graded):
+            torch.manual_seed(self.seed if seed is None else seed)
+            try:
+                return (given or self.given).call(self.run)
+            except Exception as error:
+                text = " ".join(str(error).split())[:200]
+                raise Skipped(f"the model raised {type(error).__name__}: {text}") from error
+
+    def main_output(
+        self,
+        given: Given | None = None,
+        *,
+        train: bool = False,
+        graded: bool = False,
+        seed: int | None = None,
+    ) -> Tensor:
+        """Return the main one of `outputs`.
+
+        Raises:
+            Skipped: the model raised, or returns no float tensor.
+        """
+        found = self.outputs(given, train=train, graded=graded, seed=seed)
+        if not found:
+            raise Skipped("the model returns no float tensor: return what it computes")
+        return next(iter(found.values()))
+
+    @cached_property
+    def output(self) -> Tensor:
+        """The main output of a plain run in eval mode; errors as `main_output`."""
+        return self.main_output()
+
+    @cached_property
+    def noise(self) -> float:
+        """Largest difference of an output entry that is rounding: measured against float64.
+
+        16 times how far the run is from the same operations in float64, and at least 64 unit
+        roundoffs of its coarsest type times the largest entry.
+        """
+        largest = (
+            float(self.output.abs().nan_to_num(0.0, 0.0, 0.0).max()) if self.output.numel() else 0.0
+        )
+        floor = (
+            _FLOOR * max(self.base.roundoff, torch.finfo(torch.float32).eps) * max(largest, 1e-12)
+        )
+        main = next(iter(self.base.outputs.values()), None)
+        if self.crash is not None or main is None or not self.base.is_faithful:
+            return floor * 8
+        exact = self.base.wide_output(main)
+        gap = (main.detach().double() - exact).abs().nan_to_num(0.0, 0.0, 0.0)
+        return max(_TIMES * float(gap.max()), floor) if gap.numel() else floor
+
+    # -- keeping -------------------------------------------------------------------------------
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """Return what `make` returned, or raise the `Skipped` that it raised, the first time."""
+        if key not in self._known:
+            try:
+                self._known[key] = make()
+            except Skipped as skipped:
+                self._known[key] = skipped
+        found = self._known[key]
+        if isinstance(found, Skipped):
+            raise Skipped(found.reason)
+        return found  # type: ignore[no-any-return]
+
+    @contextlib.contextmanager
+    def _mode(self, *, train: bool) -> Iterator[None]:
+        """Put the model into a mode; `restored` puts its own back."""
+        if self.model is not None:
+            self.model.train(train)
+        yield
