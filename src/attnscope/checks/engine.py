@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
@@ -36,6 +38,8 @@ def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
             ran.append(rule.code)
         except Skipped as reason:
             skipped.append(SkippedRule(rule.code, reason.reason))
+        except Exception as error:  # noqa: BLE001  a rule that fails must not hide what others found
+            skipped.append(SkippedRule(rule.code, _own_fault(error), failed=True))
     if crash is not None and not any(finding.counts for finding in findings):
         raise TargetError(
             f"checking {subject.name}",
@@ -61,6 +65,12 @@ def _order(finding: Finding) -> tuple[int, str, int]:
 def _unseen(subject: Subject) -> Iterable[str]:
     for unseen in subject.trace.unseen:
         yield f"not looked into: {unseen.module or 'the model itself'}: {unseen.reason}"
+
+
+def _own_fault(error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"attnscope itself failed in this rule, please report it: {_text(error)} at {where}"
 
 
 def _text(error: BaseException) -> str:

@@ -14,10 +14,11 @@ SCHEMA = "attnscope.check/1"
 
 @dataclass(frozen=True, slots=True)
 class SkippedRule:
-    """A rule that did not run, or not on everything, and what would let it."""
+    """A rule that did not run, and what would let it; failed: a defect of the rule itself."""
 
     code: str
     reason: str
+    failed: bool = False
 
     def to_json(self) -> dict[str, str]:
         """Return the fields that the JSON format carries."""

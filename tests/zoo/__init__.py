@@ -1,0 +1,1 @@
+"""Faulty and sound programs, and how `attnscope check` is judged on them."""

@@ -1,0 +1,38 @@
+"""Robot policy: action tokens read an observation history through library attention, time first."""
+
+import torch
+from torch import nn
+
+
+class PolicyBlock(nn.Module):
+    """actions: (steps, batch, width), history: (frames, batch, width)."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.self_attention = nn.MultiheadAttention(width, heads)
+        self.cross_attention = nn.MultiheadAttention(width, heads)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
+
+    def forward(self, actions, history):
+        y = self.norms[0](actions)
+        actions = actions + self.self_attention(y, y, y, need_weights=False)[0]
+        y = self.norms[1](actions)
+        actions = actions + self.cross_attention(query=y, key=y, value=y, need_weights=False)[0]  # fault: AS107
+        return actions + self.mlp(self.norms[2](actions))
+
+
+def model():
+    with torch.random.fork_rng():
+        torch.manual_seed(360)
+        return PolicyBlock(width=30, heads=5).eval()
+
+
+def inputs():
+    g = torch.Generator().manual_seed(361)
+    return {"actions": torch.randn(6, 4, 30, generator=g), "history": torch.randn(9, 4, 30, generator=g)}
+
+
+expect = {"batch_axis": 1, "sequence_axis": 0}
+
+# also: AS208 AS501
