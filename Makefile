@@ -20,7 +20,7 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo images page test check lint bench ports sweep clean
+.PHONY: help install demo images page test check lint bench ports rules zoo sweep clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -80,6 +80,12 @@ $(BENCH)/installed: pyproject.toml constraints.txt benchmarks/peers.txt
 
 bench: $(BENCH)/installed  ## measure what watching a model costs
 	$(BENCH)/bin/python benchmarks/cost.py
+
+rules: install  ## write docs/rules.md from the rules
+	$(BIN)/python docs/make_rules.py
+
+zoo: install  ## check the faulty and the sound programs, and print recall, precision and lines
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/zoo.py --jobs 2 --failed
 
 ports: install  ## verify ports with one fault each, and sound ones, and write docs/verify.md
 	$(BIN)/python benchmarks/ports.py

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attnscope.errors import AttnscopeError
 
 if TYPE_CHECKING:
-    from attnscope import nn, reference
+    from attnscope import nn, reference, testing
     from attnscope.calls import Call, Recipe, Source, Trace, load
     from attnscope.capture import record, trace
     from attnscope.checks.entry import check
@@ -40,6 +40,7 @@ __all__ = [
     "nn",
     "record",
     "reference",
+    "testing",
     "trace",
     "verify",
 ]
@@ -59,7 +60,7 @@ _ROOM_OF = {
     "verify": "attnscope.differ",
 }
 
-_ROOMS = frozenset({"nn", "reference"})
+_ROOMS = frozenset({"nn", "reference", "testing"})
 """Rooms that are public by their own names."""
 
 if not TYPE_CHECKING:  # hidden from type checkers, so that they still report unknown names

@@ -26,4 +26,5 @@ def gap_of(before: Tensor, after: Tensor) -> Tensor:
 
 def gap_along(before: Tensor, after: Tensor, axis: int) -> Tensor:
     """Return the largest difference at each index of an axis; errors as `gap_of`."""
-    return gap_of(before, after).movedim(axis, 0).flatten(1).amax(1)
+    gap = gap_of(before, after).movedim(axis, 0)
+    return gap if gap.dim() == 1 else gap.flatten(1).amax(1)

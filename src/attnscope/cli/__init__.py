@@ -21,7 +21,13 @@ from attnscope import __version__
 from attnscope.cli.command import Command
 from attnscope.errors import AttnscopeError
 
-COMMANDS = {"trace": "attnscope.cli.trace", "verify": "attnscope.cli.verify"}
+COMMANDS = {
+    "trace": "attnscope.cli.trace",
+    "check": "attnscope.cli.check",
+    "verify": "attnscope.cli.verify",
+    "rules": "attnscope.cli.rules",
+    "explain": "attnscope.cli.explain",
+}
 
 _OK, _UNUSABLE, _INTERRUPTED = 0, 2, 130
 

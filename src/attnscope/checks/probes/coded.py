@@ -67,7 +67,7 @@ def coded(subject: Subject) -> tuple[Coded, ...]:
         landings: dict[Side, tuple[Landing, ...]] = {}
         sizes: dict[Side, tuple[int, int]] = {}
         for side, received in located.received.items():
-            axes = _axes_of(subject, received, located)
+            axes = _axes_of(subject, received)
             if axes is None:
                 continue
             sizes[side] = _sizes(subject, received, axes)  # type: ignore[index]
@@ -108,7 +108,7 @@ def _inward(
 def _outward(subject: Subject, located: Located) -> Iterator[Landing]:
     """Change one position of one head of the context at a time."""
     output = located.output
-    axes = None if output is None else _axes_of(subject, output, located)
+    axes = None if output is None else _axes_of(subject, output)
     if output is None or axes is None:
         return
     tape = subject.base.tape
@@ -155,15 +155,23 @@ def _sizes(subject: Subject, value: int, axes: tuple[int | None, int]) -> tuple[
     return (1 if axes[0] is None else shape[axes[0]]), shape[axes[1]]
 
 
-def _axes_of(subject: Subject, value: int, located: Located) -> tuple[int | None, int] | None:
+def _axes_of(subject: Subject, value: int) -> tuple[int | None, int] | None:
     """Return the axes of samples and tokens of a stage around a call, by their sizes."""
     shape = tuple(subject.base.tape.tensors[value].shape)
     for stream in subject.roles.streams:
         found = _axes_in(shape, stream, subject)
         if found is not None:
             return found
-    del located
-    return None
+    return _usual_axes(shape, subject)
+
+
+def _usual_axes(shape: tuple[int, ...], subject: Subject) -> tuple[int | None, int] | None:
+    """Return the axes of tokens that the model made itself: (rows, tokens, features) or turned."""
+    main = subject.roles.main
+    if main is None or len(shape) != 3:
+        return None
+    batch = main.batch(subject.given)
+    return (1, 0) if shape[1] == batch and shape[0] != batch else (0, 1)
 
 
 def _axes_in(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from attnscope.checks.comparing import gap_along
+from attnscope.checks.comparing import gap_of
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
+from attnscope.checks.visibility.prefix import prefix_of
 
-__all__ = ["LaterTokens", "Leak", "later_tokens"]
+__all__ = ["LaterTokens", "Leak", "changed_at", "later_tokens"]
 
 MODES = {
     "eval mode": {"train": False, "graded": False},
@@ -22,28 +26,37 @@ MODES = {
 }
 """Modes in which kernels and masks are chosen differently."""
 
+_LARGE = 50_000_000
+"""Parameters above which one cut in the middle has to do."""
+
+_KEYS = frozenset("k key keys xk v value values xv kv".split())
+
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """What moved in one mode: by how much at most, at which earlier position, in how many of them."""
+    """What moved in one mode: by how much at most, at which earlier position, in how many of them.
+
+    cut: the first token that was changed.
+    """
 
     mode: str
     largest: float
     position: int
     moved: int
+    cut: int
 
 
 @dataclass(frozen=True, slots=True)
 class LaterTokens:
     """Outputs before a cut, when the tokens from the cut on are others.
 
-    cut: the first token that was changed; noise: what an entry may move by rounding. own: how far
-    outputs from the cut on moved (0: the change did nothing). leaks: the modes in which earlier
-    outputs moved; modes: all that were run.
+    cuts: the first tokens that were changed, one after another; noise: what an entry may move by
+    rounding. own: how far outputs from the cut on moved (0: the change did nothing). leaks: the
+    modes in which earlier outputs moved, each at the cut where most moved; modes: all that were run.
     """
 
     stream: Stream
-    cut: int
+    cuts: tuple[int, ...]
     noise: float
     own: float
     leaks: tuple[Leak, ...]
@@ -52,36 +65,113 @@ class LaterTokens:
 
 @probe
 def later_tokens(subject: Subject) -> LaterTokens:
-    """Change the second half of the main sequence and compare the outputs of the first half.
+    """Change the tokens behind a cut and compare the outputs before it.
+
+    Tokens of a prefix see one another, so that the cut lies behind it. Outputs of padding, which
+    nobody reads, are left out.
 
     Raises:
         Skipped: there is no sequence, or the output has no axis of tokens.
     """
+    stream = _sequence(subject)
+    length = stream.length(subject.given)
+    batch_axis, token_axis = along(subject, subject.output)
+    if token_axis is None:
+        raise Skipped("the output has no axis of tokens, so that none can be said to move")
+    cuts = list(_cuts(subject, length))
+    leaks, modes, own = [], [], 0.0
+    for mode, how in MODES.items():
+        try:
+            before = subject.main_output(**how)
+        except Skipped:
+            continue
+        modes.append(mode)
+        found = []
+        for cut in cuts if mode == "eval mode" else cuts[:1]:
+            late = _late(subject, stream, cut)
+            try:
+                after = subject.main_output(changed_at(subject, stream, late), **how)
+            except Skipped:
+                continue
+            gap = _by_token(gap_of(before, after), batch_axis, token_axis)
+            own = max(own, _most(gap, late))
+            early = gap.masked_fill(late | ~_real(subject, stream), 0.0)
+            if float(early.max()) > subject.noise:
+                rows = early.amax(0)
+                worst, count = int(rows.argmax()), int((rows > subject.noise).sum())
+                found.append(Leak(mode, float(rows.max()), worst, count, cut))
+        leaks += [max(found, key=lambda leak: (leak.moved, leak.largest))] if found else []
+    return LaterTokens(stream, tuple(cuts), subject.noise, own, tuple(leaks), tuple(modes))
+
+
+def _sequence(subject: Subject) -> Stream:
+    """Return the sequence whose own order matters: in an encoder-decoder that of the decoder."""
     stream = subject.roles.main
     if stream is None or stream.sequence_axis is None:
         raise Skipped("no input is a sequence of tokens: give inputs that are")
     length = stream.length(subject.given)
     if length < 2:
         raise Skipped(f"{stream.name} has {length} token: give inputs with more")
-    _, token_axis = along(subject, subject.output)
-    if token_axis is None:
-        raise Skipped("the output has no axis of tokens, so that none can be said to move")
-    cut = length // 2
-    where = torch.arange(length).ge(cut).expand(stream.batch(subject.given), length)
-    changed = other_tokens(subject, stream, where)
-    leaks, modes, own = [], [], 0.0
-    for mode, how in MODES.items():
-        try:
-            before = subject.main_output(**how)
-            after = subject.main_output(changed, **how)
-        except Skipped:
-            continue
-        modes.append(mode)
-        gap = gap_along(before, after, token_axis)
-        own = max(own, float(gap[cut:].max()))
-        early = gap[:cut]
-        if float(early.max()) > subject.noise:
-            worst = int(early.argmax())
-            count = int((early > subject.noise).sum())
-            leaks.append(Leak(mode, float(early.max()), worst, count))
-    return LaterTokens(stream, cut, subject.noise, own, tuple(leaks), tuple(modes))
+    decodes = stream.name.startswith(("decoder", "tgt", "target"))
+    if getattr(subject.config, "is_encoder_decoder", False) and not decodes:
+        raise Skipped("the decoder's own tokens are not among the inputs: give decoder_input_ids")
+    return stream
+
+
+def _cuts(subject: Subject, length: int) -> Iterator[int]:
+    """Iterate over the first tokens to change, the middle first; 0: all that is no prefix."""
+    yield length // 2
+    parameters = subject.model.parameters() if subject.model is not None else ()
+    if sum(p.numel() for p in parameters) > _LARGE:
+        return
+    yield from {1, length - 1} - {length // 2}
+    if "prefix" in subject.expect:
+        yield 0
+
+
+def _late(subject: Subject, stream: Stream, cut: int) -> Tensor:
+    """Return which tokens are changed, (batch, length): those from the cut on, prefix left out."""
+    positions = torch.arange(stream.length(subject.given))
+    return (positions >= cut) & ~prefix_of(subject, stream) & _after_prefix(subject, stream)
+
+
+def _after_prefix(subject: Subject, stream: Stream) -> Tensor:
+    """Return True = no token of the prefix comes later."""
+    prefix = prefix_of(subject, stream)
+    return ~prefix.flip(-1).cummax(-1).values.flip(-1) if prefix.any() else ~prefix
+
+
+def _real(subject: Subject, stream: Stream) -> Tensor:
+    padding = subject.roles.padding_of(stream)
+    if padding is None:
+        return torch.ones(stream.batch(subject.given), 1, dtype=torch.bool)
+    return padding.real(subject.given).cpu()
+
+
+def changed_at(subject: Subject, stream: Stream, where: Tensor) -> Given:
+    """Return inputs with other tokens at `where`, in every sequence that goes along with `stream`.
+
+    Those are the other inputs of one item a token (returns, states, actions), and, where q, k and v
+    are handed over as they are, the keys and values of the same tokens.
+    """
+    given = subject.given
+    length = stream.length(given)
+    for other in subject.roles.streams:
+        count = other.length(given)
+        keys = other.memory and other.name in _KEYS and count >= length
+        if other.name == stream.name or keys or (not other.memory and count == length):
+            first = torch.zeros(where.shape[0], count - length, dtype=torch.bool)
+            given = other_tokens(subject, other, torch.cat((first, where), 1), given)
+    return given
+
+
+def _by_token(gap: Tensor, batch_axis: int | None, token_axis: int) -> Tensor:
+    """Return the largest difference of each token, (batch or 1, length)."""
+    if batch_axis is None:
+        return gap.movedim(token_axis, 0).flatten(1).amax(1)[None]
+    return gap.movedim((batch_axis, token_axis), (0, 1)).flatten(2).amax(2)
+
+
+def _most(gap: Tensor, where: Tensor) -> float:
+    chosen = gap[where.expand(gap.shape)]
+    return float(chosen.max()) if chosen.numel() else 0.0

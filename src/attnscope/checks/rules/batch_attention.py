@@ -46,16 +46,16 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 
 def _message(mates: BatchMates, samples: int, keys: int) -> str:
-    tokens = (
-        "changing a token moves no other token of its own sample"
-        if mates.token_reach == 0.0
-        else f"changing a token moves others of its sample by {mates.token_reach:.2g}"
-    )
-    return (
+    text = (
         f"the {keys} keys of each query are the {samples} samples of the batch: changing one sample "
         f"moves {mates.moved} of {samples - 1} others, by up to {mates.largest:.2g} "
-        f"(noise {mates.noise:.1g}), and {tokens}"
+        f"(noise {mates.noise:.1g})"
     )
+    if mates.token_reach is None:
+        return text
+    if mates.token_reach == 0.0:
+        return f"{text}, and changing a token moves no other token of its own sample"
+    return f"{text}; changing a token moves others of its sample by {mates.token_reach:.2g}"
 
 
 RULE = Rule(

@@ -62,6 +62,8 @@ def runs_over_samples(coded: Coded) -> OverSamples | None:
         if sample or other is None:
             continue
         first, second = landing.entries, other.entries
+        if int(first.sum(-1).max()) > 1:
+            continue  # spread over several positions: a scramble, which mixes samples too
         rows = first.any(-1) & second.any(-1)
         if bool(rows.any()) and not bool((first & second).any()):
             return OverSamples(coded.sizes["k"][0], coded.call.keys)
@@ -98,19 +100,27 @@ def _split_wrongly(coded: Coded, side: Side) -> Scramble | None:
     cells = [_cells(each.entries) for each in landings]
     if any(a & b for a, b in combinations(cells, 2)):
         return None  # neighbours share places: a convolution, a pooling
-    heads, positions = landings[0].entries.shape[1], landings[0].entries.shape[-1]
+    heads = landings[0].entries.shape[1]
     for landing, own in zip(landings, cells, strict=True):
-        rows, places = {row for row, _ in own}, {at for _, at in own}
-        grid = len(own) == len(rows) * len(places)
-        partly = len(rows) == 1 and 1 < len(places) < positions
-        if not grid or (partly and _has_several_rows(landing)):
+        if _is_spread(landing.entries):
             where = tuple(sorted((row % heads, at) for row, at in own))
             return Scramble(side, landing.token, where, heads)
     return None
 
 
-def _has_several_rows(landing: Landing) -> bool:
-    return landing.entries.shape[0] * landing.entries.shape[1] > 1
+def _is_spread(entries: Tensor) -> bool:
+    """Return whether a token lies in pieces at several positions of a row, otherwise in each row.
+
+    Keys that are repeated, or that lie in two windows, lie so in all heads alike.
+    """
+    if entries.shape[1] > 1 and bool((entries == entries[:, :1]).all()):
+        return False
+    rows = entries.reshape(-1, entries.shape[-1])
+    held = rows[rows.any(-1)]
+    if len(rows) < 2 or int(held.sum(-1).max()) < 2:
+        return False
+    alike = len(held) > 1 and bool((held == held[:1]).all())
+    return not alike
 
 
 def _merged_wrongly(coded: Coded) -> Scramble | None:

@@ -25,7 +25,7 @@ def line_of_axes(subject: Subject, call: Call) -> Source:
     if course is None:
         return call.source
     moves = [op for op in course.layout_of("q") if op.name in _MOVES]
-    return course.line(*moves)
+    return course.line(*moves, course.product)
 
 
 def line_of_scramble(subject: Subject, call: Call, found: Scramble) -> Source:

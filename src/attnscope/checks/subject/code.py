@@ -13,7 +13,7 @@ from torch import nn
 
 from attnscope.checks.subject.names import BATCH_NAMES, LENGTH_NAMES
 
-__all__ = ["batch_axis_in_code", "own_classes", "tree_of", "trees"]
+__all__ = ["batch_axis_in_code", "names_of_sizes", "own_classes", "tree_of", "trees"]
 
 _LIBRARIES = ("torch", "attnscope.nn")
 
@@ -45,52 +45,48 @@ def trees(run: Any) -> Iterator[ast.AST]:
 
 
 def batch_axis_in_code(run: Any, name: str) -> int | None:
-    """Return the batch axis that a forward's own variables name for one of its arguments.
+    """Return the batch axis that a forward's own variables name for one of its arguments."""
+    return _batch_axis(names_of_sizes(run, name))
+
+
+def names_of_sizes(run: Any, name: str) -> list[str]:
+    """Return the variables that a forward unpacks the shape of an argument into, in order.
 
     Read from `batch, length, width = x.shape` and the like, in the outermost forward.
     """
     owner = type(run) if isinstance(run, nn.Module) else inspect.unwrap(run)
     if isinstance(owner, type) and owner.__module__.startswith(_LIBRARIES):
-        return None
+        return []
     tree = tree_of(owner)
-    functions = (
-        []
-        if tree is None
-        else [
-            node
-            for node in ast.walk(tree)
-            if isinstance(node, ast.FunctionDef)
-            and node.name in {"forward", getattr(run, "__name__", "")}
-        ]
-    )
-    for function in functions:
-        for node in ast.walk(function):
-            axis = _unpacked(node, name)
-            if axis is not None:
-                return axis
-    return None
+    wanted = {"forward", getattr(run, "__name__", "")}
+    for function in ast.walk(tree) if tree is not None else ():
+        if isinstance(function, ast.FunctionDef) and function.name in wanted:
+            for node in ast.walk(function):
+                names = _unpacked(node, name)
+                if names:
+                    return names
+    return []
 
 
-def _unpacked(node: ast.AST, name: str) -> int | None:
-    """Return the batch axis that `a, b, c = name.shape` names."""
+def _unpacked(node: ast.AST, name: str) -> list[str]:
+    """Return the names of `a, b, c = name.shape`."""
     if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-        return None
+        return []
     target, value = node.targets[0], node.value
     if isinstance(value, ast.Subscript):  # x.shape[:2]
         value = value.value
     called = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
     holder = value.func if called and isinstance(value, ast.Call) else value
     if not isinstance(holder, ast.Attribute) or holder.attr not in {"shape", "size"}:
-        return None
+        return []
     if not isinstance(holder.value, ast.Name) or holder.value.id != name:
-        return None
+        return []
     if not isinstance(target, ast.Tuple):
-        return None
-    names = [each.id if isinstance(each, ast.Name) else "" for each in target.elts]
-    return _of_names(names)
+        return []
+    return [each.id if isinstance(each, ast.Name) else "" for each in target.elts]
 
 
-def _of_names(names: list[str]) -> int | None:
+def _batch_axis(names: list[str]) -> int | None:
     """Return which of the first two names is the batch's, where they say so."""
     if len(names) < 2:
         return None

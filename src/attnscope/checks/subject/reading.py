@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.checks.subject import names as habits
-from attnscope.checks.subject.code import batch_axis_in_code
+from attnscope.checks.subject.code import batch_axis_in_code, names_of_sizes
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.padded import paddings
 from attnscope.checks.subject.roles import Kind, Roles, Stream
@@ -56,12 +56,34 @@ class _Reader:
             found[0] = replace(found[0], memory=False)
         if len([s for s in found if not s.memory]) > 1:
             found = self._with_one_main(found)
+        found = self._with_one_batch(found)
         known: set[int] = set()
         for stream in sorted(found, key=lambda each: each.memory):
             tensor = self.given.values[stream.name]
             if id(tensor) not in known:
                 known.add(id(tensor))
                 yield stream
+
+    def _with_one_batch(self, found: list[Stream]) -> list[Stream]:
+        """Turn sequences whose axes are only assumed, where that gives all one number of samples."""
+        lead = next((s for s in found if s.certain), None) or next(
+            (s for s in found if s.kind == "ids"), None
+        )
+        if lead is None:
+            return found
+        batch = lead.batch(self.given)
+        return [self._turned(stream, batch, lead) for stream in found]
+
+    def _turned(self, stream: Stream, batch: int, lead: Stream) -> Stream:
+        shape = self.given.values[stream.name].shape
+        unsure = not stream.certain and stream.sequence_axis is not None
+        if stream is lead or not unsure or stream.batch_axis is None or len(shape) < 2:
+            return stream
+        if shape[stream.batch_axis] == batch or shape[1 - stream.batch_axis] != batch:
+            return stream
+        why = f"{lead.name} has {batch} samples"
+        axis = 1 - stream.batch_axis
+        return replace(stream, batch_axis=axis, sequence_axis=1 - axis, certain=True, why=why)
 
     def _with_one_main(self, found: list[Stream]) -> list[Stream]:
         """Take the decoder's sequence as the main one where there are an encoder's and another."""
@@ -79,6 +101,8 @@ class _Reader:
             return Stream(name, kind, 0, tensor.dim() - 2, memory, certain=True, why="q, k, v")
         if kind == "image":
             return Stream(name, kind, 0, None, memory, why="pictures: the batch is the first axis")
+        if tensor.dim() == 2 and kind == "features" and not _is_torch_layer(self.run):
+            return self._table(name, memory=memory)
         if tensor.dim() == (1 if kind == "ids" else 2):
             return Stream(name, kind, None, 0, memory, why="one sample without a batch axis")
         axis, why = self._batch_axis(name, tensor)
@@ -108,6 +132,16 @@ class _Reader:
         if tensor.dim() == 2 and len(list(self.given.tensors())) <= 3 and not self._has_3d():
             return "features"
         return "image" if tensor.dim() > 4 else None
+
+    def _table(self, name: str, *, memory: bool) -> Stream:
+        """Return the stream of a float matrix: (batch, features) unless the code names tokens."""
+        names = names_of_sizes(self.run, name)
+        if names and names[0] in habits.LENGTH_NAMES and names[1].lower() not in habits.BATCH_NAMES:
+            return Stream(
+                name, "features", None, 0, memory, certain=True, why="named so in its forward"
+            )
+        tokens = 1 if len(names) == 2 and names[1] in habits.LENGTH_NAMES else None
+        return Stream(name, "features" if tokens else "image", 0, tokens, memory)
 
     def _has_3d(self) -> bool:
         return any(t.dim() > 2 for _, t in self.given.tensors())
@@ -206,6 +240,10 @@ class _Reader:
         return found
 
 
+def _is_torch_layer(run: Any) -> bool:
+    return isinstance(run, nn.Module) and type(run).__module__.startswith("torch.")
+
+
 def _declared_by_torch(run: Any) -> tuple[int, str] | None:
     """Return the batch axis of a layer of torch.nn that is checked itself."""
     layer = run
@@ -214,7 +252,7 @@ def _declared_by_torch(run: Any) -> tuple[int, str] | None:
     if isinstance(layer, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
         layer = layer.self_attn
     known = isinstance(layer, nn.MultiheadAttention | nn.Transformer)
-    if not known or not type(run).__module__.startswith("torch."):
+    if not known or not _is_torch_layer(run):
         return None
     first = bool(getattr(layer, "batch_first", False))
     return (0 if first else 1), f"{type(run).__name__} was made with batch_first={first}"

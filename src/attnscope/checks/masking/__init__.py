@@ -1,0 +1,1 @@
+"""What each call hides: by which operation, with which fill, and how well it hides it."""

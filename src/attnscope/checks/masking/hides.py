@@ -1,0 +1,227 @@
+"""The operations of a call that hide keys before the softmax, read off the tape.
+
+An operation hides by filling scores, by adding a bias that is zero where a key is visible, by
+multiplying scores with zeros, or by handing a mask to a fused kernel. What it hides follows from
+the tensor that joins the scores there, so it can be asked again with another tensor in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.program import Operation, Value
+from attnscope.checks.course import Course
+
+__all__ = ["Hide", "Kind", "hides_of", "hides_where"]
+
+Kind: TypeAlias = Literal["fill", "bias", "times", "keep", "triangle"]
+"""A fill; an added bias; a product with 0 and 1; a kernel's mask of booleans; tril or triu."""
+
+DEEP = -1e3
+"""An added bias from here down means "hidden" whatever else it holds: no ALiBi reaches it."""
+
+HIGH = 1e4
+"""A fill or a bias from here up makes a key win whatever its score."""
+
+_FEW = 4
+"""Different values that a bias made of masks alone has at most (visible, and sums of fills)."""
+
+_NUDGE = -4.0
+"""A bias of few values whose lowest lies below this was meant to hide."""
+
+_SHORTEST = 4
+"""Keys from which on few different values can be told from distances."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hide:
+    """One operation that hides keys.
+
+    value: what joins the scores there, a value of the tape; None: nothing (tril). inverted: True in
+    the mask (or the branch of `where`) means visible. fill: what hidden scores become, or get
+    added; NaN where it is told by the values of a bias alone. factor: -1 where it is subtracted.
+    """
+
+    operation: Operation
+    kind: Kind
+    value: int | None
+    fill: float
+    inverted: bool = False
+    factor: float = 1.0
+
+    @property
+    def raises(self) -> bool:
+        """Whether hidden keys win instead of losing."""
+        return self.fill >= HIGH
+
+    def hidden(self, joined: Tensor | None) -> Tensor:
+        """Return True where keys are hidden, in the shape of what joins (or of the scores)."""
+        if self.kind == "triangle" or joined is None:
+            made = self.operation.function(torch.ones(self.operation.shapes[0]), *_rest(self))
+            return made == 0
+        if self.kind in {"fill", "keep"}:
+            marked = joined != 0
+            return ~marked if self.inverted else marked
+        if self.kind == "times":
+            return joined == 0
+        return hides_where(joined * self.factor)
+
+
+def _rest(hide: Hide) -> tuple[Any, ...]:
+    named = [v for v in hide.operation.kwargs.values() if isinstance(v, int)]
+    return tuple(v for v in (*hide.operation.args[1:], *named) if isinstance(v, int))
+
+
+def hides_where(bias: Tensor) -> Tensor:
+    """Return where a bias means "hidden": deep values, else the lower one of few; 0 beside 1."""
+    if bool((bias >= HIGH).any()):
+        return bias >= HIGH
+    if bool((bias <= DEEP).any()):
+        return bias <= DEEP
+    if is_zero_one(bias):
+        return bias == 0
+    return bias < 0 if means_to_hide(bias) else torch.zeros_like(bias, dtype=torch.bool)
+
+
+def is_zero_one(bias: Tensor) -> bool:
+    """Return whether a tensor holds zeros and ones, both, and nothing else."""
+    zero, one = bias == 0, bias == 1
+    return bool((zero | one).all()) and bool(zero.any()) and bool(one.any())
+
+
+def means_to_hide(bias: Tensor) -> bool:
+    """Return whether an added bias was meant as a mask: zero where visible, few low values."""
+    if bias.dim() == 0 or bias.shape[-1] < _SHORTEST:
+        return False
+    values = torch.unique(bias)
+    if not 1 < len(values) <= _FEW or float(values.max()) != 0.0:
+        return False
+    low = values[values < 0]
+    return bool((low <= _NUDGE).all()) or bool((low == -1.0).all())
+
+
+def hides_of(course: Course) -> list[Hide]:
+    """Return the operations of a call that hide keys, in order."""
+    found: list[Hide] = []
+    if len(course.main) == 1:
+        return [*_of_kernel(course)]
+    for operation in course.main:
+        if operation is course.softmax:
+            break
+        found += _of(course, operation)
+    return found
+
+
+def _of_kernel(course: Course) -> Iterator[Hide]:
+    """Read the mask that `scaled_dot_product_attention` was given."""
+    operation = course.main[0]
+    if operation.name != "scaled_dot_product_attention":
+        return
+    named = operation.kwargs.get("attn_mask")
+    mask = named if named is not None else (*operation.args, None, None, None, None)[3]
+    if not isinstance(mask, Value):
+        return
+    tensor = course.tape.tensors[mask.index].detach()
+    if tensor.dtype == torch.bool:
+        yield Hide(operation, "keep", mask.index, float("-inf"), inverted=True)
+    else:
+        yield from _of_bias(course, operation, mask.index, 1.0)
+
+
+def _of(course: Course, operation: Operation) -> Iterator[Hide]:
+    name = operation.name.removesuffix("_")
+    joined = set(course.joined(operation))
+    if name in {"tril", "triu"}:
+        yield Hide(operation, "triangle", None, 0.0)
+    elif name == "masked_fill":
+        yield from _of_fill(course, operation, joined)
+    elif name == "where":
+        yield from _of_where(course, operation, joined)
+    elif name == "setitem":
+        yield from _of_setitem(course, operation, joined)
+    elif name in {"add", "sub", "rsub", "radd", "baddbmm"} and joined:
+        first = operation.args[0] if operation.args else None
+        biases = [first.index] if name == "baddbmm" and isinstance(first, Value) else sorted(joined)
+        for value in biases:
+            minus = name == "sub" and not (isinstance(first, Value) and first.index == value)
+            if value in joined:
+                yield from _of_bias(course, operation, value, -1.0 if minus else 1.0)
+    elif name in {"mul", "rmul"}:
+        for value in sorted(joined):
+            tensor = course.tape.tensors[value].detach()
+            if value not in course.located.weights and tensor.dim() > 1 and is_zero_one(tensor):
+                yield Hide(operation, "times", value, 0.0)
+
+
+def _of_fill(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
+    given = dict(zip(("self", "mask", "value"), operation.args, strict=False))
+    given |= dict(operation.kwargs)
+    mask, fill = given.get("mask"), _number(course, given.get("value"))
+    if isinstance(mask, Value) and mask.index in joined and fill is not None:
+        yield Hide(operation, "fill", mask.index, fill)
+
+
+def _of_where(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
+    args = (*operation.args, *operation.kwargs.values())
+    if len(args) != 3:
+        return
+    at = next((n for n, a in enumerate(args[:2]) if _is_boolean(course, a)), None)
+    if at is None:
+        return
+    condition, *branches = args[at], *(a for n, a in enumerate(args) if n != at)
+    if condition.index not in joined:
+        return
+    on_path = [isinstance(b, Value) and b.index not in joined for b in branches]
+    if on_path.count(True) != 1:
+        return
+    kept = on_path.index(True)
+    fill = _number(course, branches[1 - kept])
+    if fill is not None:
+        yield Hide(operation, "fill", condition.index, fill, inverted=kept == 0)
+
+
+def _of_setitem(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
+    if len(operation.args) != 3:
+        return
+    _, index, value = operation.args
+    fill = _number(course, value)
+    if isinstance(index, Value) and index.index in joined and fill is not None:
+        mask = course.tape.tensors[index.index]
+        if mask.dtype == torch.bool and mask.dim() == len(operation.shapes[0]):
+            yield Hide(operation, "fill", index.index, fill)
+
+
+def _of_bias(course: Course, operation: Operation, value: int, factor: float) -> Iterator[Hide]:
+    if value in course.located.weights:
+        return
+    bias = course.tape.tensors[value].detach().double() * factor
+    if bias.dim() < 2:
+        return
+    hidden = hides_where(bias)
+    if not bool(hidden.any()):
+        return
+    given = bias[hidden]
+    fill = float(given.max()) if bool((given >= HIGH).any()) else float(given.max())
+    yield Hide(operation, "bias", value, fill, factor=factor)
+
+
+def _is_boolean(course: Course, argument: Any) -> bool:
+    return isinstance(argument, Value) and course.tape.tensors[argument.index].dtype == torch.bool
+
+
+def _number(course: Course, argument: Any) -> float | None:
+    """Return an argument that is one number, as it is or all over a tensor."""
+    if isinstance(argument, (int, float)) and not isinstance(argument, bool):
+        return float(argument)
+    if not isinstance(argument, Value) or argument.index in course.located.weights:
+        return None
+    tensor = course.tape.tensors[argument.index].detach()
+    if not tensor.numel() or tensor.is_complex():
+        return None
+    lowest, highest = float(tensor.min()), float(tensor.max())
+    return lowest if lowest == highest else None

@@ -1,0 +1,142 @@
+"""Which attentions of a run let a position see later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.source import Source
+from attnscope.checks.course import Course, course_of
+from attnscope.checks.subject.roles import Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.visibility.caller import line_in_common_owner
+from attnscope.checks.visibility.layers import Layer, layers_of
+from attnscope.checks.visibility.making import Pairs, line_of_making
+from attnscope.checks.visibility.prefix import prefix_of
+from attnscope.differ.sides.side import Side
+
+__all__ = ["Future", "all_of_stream", "future_seen", "hidden_rows"]
+
+_MOST = 64
+"""Tokens up to which every pair is looked at."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Future:
+    """A layer that lets the future in.
+
+    seen: pairs (batch, queries, keys) that see later tokens though they shouldn't; query, key: the
+    pair that looks ahead furthest. share: of all later pairs, those that are seen.
+    """
+
+    layer: Layer
+    seen: Tensor
+    query: int
+    key: int
+    share: float
+    line: Source
+
+
+def all_of_stream(subject: Subject, stream: Stream, side: Side | None = None) -> list[Layer]:
+    """Return the layers in which a sequence attends to itself."""
+    return [
+        layer
+        for layer in layers_of(subject, side)
+        if layer.own and stream.name in layer.reads and layer.queries == layer.keys
+    ]
+
+
+def future_seen(subject: Subject, stream: Stream, side: Side | None = None) -> Iterator[Future]:
+    """Iterate over the layers of a sequence that let it see the future."""
+    layers = [each for each in all_of_stream(subject, stream, side) if each.keys <= _MOST]
+    seen = {id(layer): _seen(subject, stream, layer) for layer in layers}
+    right = [layer for layer in layers if not bool(seen[id(layer)].any())]
+    for layer in layers:
+        pairs = seen[id(layer)]
+        if not bool(pairs.any()):
+            continue
+        ahead = torch.arange(layer.keys) - torch.arange(layer.queries)[:, None]
+        later = (ahead > 0).expand(pairs.shape)
+        query, key = _furthest(pairs * ahead)
+        share = float(pairs.sum()) / max(1, int(later.sum()))
+        yield Future(layer, pairs, query, key, share, _line(subject, layer, pairs, right, side))
+
+
+def _furthest(ahead: Tensor) -> tuple[int, int]:
+    at = torch.unravel_index(ahead.argmax(), ahead.shape)
+    return int(at[1]), int(at[2])
+
+
+def _seen(subject: Subject, stream: Stream, layer: Layer) -> Tensor:
+    """Return the pairs of a layer that see what they shouldn't, (batch, queries, keys)."""
+    count, extra = layer.keys, layer.keys - stream.length(subject.given)
+    at = torch.arange(count)
+    later = at[None, :] > at[:, None]
+    prefix, real = prefix_of(subject, stream), _real(subject, stream)
+    if extra > 0:  # tokens of the model's own before those of the sequence
+        own = torch.ones(len(prefix), extra, dtype=torch.bool)
+        prefix, real = torch.cat((own, prefix), 1), torch.cat((own, real), 1)
+    pairs = layer.visible & later & ~hidden_rows(layer)[..., None]
+    if extra >= 0:
+        pairs = pairs & ~(prefix[:, :, None] & prefix[:, None, :]) & real[:, :, None]
+    return pairs
+
+
+def _real(subject: Subject, stream: Stream) -> Tensor:
+    padding = subject.roles.padding_of(stream)
+    batch, length = stream.batch(subject.given), stream.length(subject.given)
+    if padding is None:
+        return torch.ones(batch, length, dtype=torch.bool)
+    return padding.real(subject.given).cpu()
+
+
+def hidden_rows(layer: Layer) -> Tensor:
+    """Return (batch, queries): rows that the mask lets see nothing; a low fill makes them uniform."""
+    call = layer.call
+    none = torch.zeros(layer.rows.batch, layer.queries, dtype=torch.bool)
+    whole = (call.batch, call.queries, call.keys) == (layer.rows.batch, layer.queries, layer.keys)
+    if len(layer.calls) > 1 or not whole or "mask" in call.recipe.unknown:
+        return none
+    shown = call.recipe.mask.dense(call.queries, call.keys)
+    return none | ~shown.any(-1).all(1)
+
+
+def _line(
+    subject: Subject, layer: Layer, pairs: Tensor, right: list[Layer], side: Side | None
+) -> Source:
+    course = _course(subject, layer, side)
+    if course is None:
+        return layer.call.source
+    later = torch.ones(layer.queries, layer.keys, dtype=torch.bool).triu(1)
+    hidden = later & ~layer.visible
+    missing = not bool(hidden.any())
+    calls = (course.call.batch, course.call.queries, course.call.keys)
+    if calls != (layer.rows.batch, layer.queries, layer.keys):
+        return line_of_making(course, _nothing(), missing=missing)
+    past = layer.visible & ~later
+    line = line_of_making(course, Pairs(*(x[:, None] for x in (pairs, past, hidden))), missing=missing)
+    same = [each for each in right if _same(_course(subject, each, side), course)]
+    if same:
+        other = line_in_common_owner(subject, layer.module, [each.module for each in same])
+        return other or line
+    return line
+
+
+def _same(one: Course | None, other: Course) -> bool:
+    """Return whether two calls are made at one line."""
+    if one is None:
+        return False
+    a, b = one.line(one.softmax), other.line(other.softmax)
+    return (a.file, a.line) == (b.file, b.line)
+
+
+def _course(subject: Subject, layer: Layer, side: Side | None) -> Course | None:
+    return course_of(subject, layer.call) if side is None else None
+
+
+def _nothing() -> Pairs:
+    none = torch.zeros(1, 1, 1, 1, dtype=torch.bool)
+    return Pairs(none, none, ~none)

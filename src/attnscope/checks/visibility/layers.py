@@ -1,0 +1,262 @@
+"""Which tokens reach which others through each attention of a run, from its real weights.
+
+An attention is run again in float64, from what its projections receive to what its output projection
+returns, with some tokens changed and all queries held: the outputs that move see those tokens. So
+neither a mask's convention matters, nor how heads, blocks and chunks are laid out, nor whether there
+is a mask at all. Queries are held once as they are and once close to zero, so that a saturated
+softmax hides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.call import Call
+from attnscope.checks.influence import differs
+from attnscope.checks.subject.roles import Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.visibility.tokens import Tokens, tokens_of, value_in
+from attnscope.differ.sides.located import Located
+from attnscope.differ.sides.side import Side
+from attnscope.errors import AttnscopeError
+
+__all__ = ["Layer", "layers_of"]
+
+_CLOSE_TO_ZERO = 1e-3
+_LARGE = 3.0
+"""Times the largest entry: what tokens are changed by."""
+
+
+@dataclass(eq=False)
+class Layer:
+    """One attention: its calls, what they receive and return.
+
+    given: values that hold the tokens of keys and values, each with where its tokens lie; returned:
+    the value that holds the result. own: whether keys and queries are tokens of one sequence; reads:
+    the sequences among the inputs that the keys are made of.
+    """
+
+    side: Side
+    calls: tuple[Located, ...]
+    given: Mapping[int, Tokens]
+    returned: int
+    rows: Tokens
+    own: bool
+    reads: frozenset[str]
+    _seen: dict[bytes, Tensor] = field(default_factory=dict)
+
+    @property
+    def call(self) -> Call:
+        """The first call."""
+        return self.calls[0].call
+
+    @property
+    def module(self) -> str:
+        """Dotted path of the module."""
+        return self.call.module
+
+    @property
+    def keys(self) -> int:
+        """Number of tokens that can be attended to."""
+        return max(tokens.count for tokens in self.given.values())
+
+    @property
+    def queries(self) -> int:
+        """Number of tokens that attend."""
+        return self.rows.count
+
+    def reached_by(self, where: Tensor) -> Tensor:
+        """Return which results move, (batch, queries), when the tokens at `where` are changed.
+
+        where: boolean, (batch, keys).
+        """
+        key = where.numpy(force=True).tobytes()
+        if key not in self._seen:
+            self._seen[key] = self._moved(where)
+        return self._seen[key]
+
+    @cached_property
+    def visible(self) -> Tensor:
+        """Which key tokens each query token sees, (batch, queries, keys); a run for each key token."""
+        columns = []
+        for at in range(self.keys):
+            where = torch.zeros(self.rows.batch, self.keys, dtype=torch.bool)
+            where[:, at] = True
+            columns.append(self.reached_by(where))
+        return torch.stack(columns, -1)
+
+    def _moved(self, where: Tensor) -> Tensor:
+        tape = self.side.tape
+        changed = {value: self._changed(value, where) for value in self.given}
+        moved = torch.zeros(self.rows.batch, self.rows.count, dtype=torch.bool)
+        for held in self._queries:
+            before = self._base(held)
+            after = tape.run([self.returned], {**held, **changed}, wide=True)[self.returned]
+            moved |= self.rows.by_token(differs(before, after))
+        return moved
+
+    def _changed(self, value: int, where: Tensor) -> Tensor:
+        tokens, tensor = self.given[value], self._plain[value]
+        whole = tokens.read(tensor).clone()
+        generator = torch.Generator().manual_seed(7)
+        noise = torch.randn(whole.shape, generator=generator, dtype=torch.float64)
+        whole += where[..., None].to(torch.float64) * noise * _LARGE * (1.0 + whole.abs().max())
+        return tokens.write(whole, tensor)
+
+    def _base(self, held: Mapping[int, Tensor]) -> Tensor:
+        at = self._queries.index(held)
+        return self._results[at]
+
+    @cached_property
+    def _plain(self) -> dict[int, Tensor]:
+        return self.side.tape.run(list(self.given), wide=True)
+
+    @cached_property
+    def _queries(self) -> list[dict[int, Tensor]]:
+        """The queries as they are, and close to zero."""
+        values = [value for each in self.calls for value, _ in each.spots["q"]]
+        as_they_are = self.side.tape.run(values, wide=True)
+        close = {value: tensor * _CLOSE_TO_ZERO for value, tensor in as_they_are.items()}
+        return [as_they_are, close]
+
+    @cached_property
+    def _results(self) -> list[Tensor]:
+        return [
+            self.side.tape.run([self.returned], held, wide=True)[self.returned]
+            for held in self._queries
+        ]
+
+
+def layers_of(subject: Subject, side: Side | None = None) -> tuple[Layer, ...]:
+    """Return the attentions of a run (the base run) that can be run again by themselves."""
+    if side is None:
+        return subject.once(("layers",), lambda: tuple(_layers(subject, subject.base)))
+    return tuple(_layers(subject, side))
+
+
+def _layers(subject: Subject, side: Side) -> Iterator[Layer]:
+    groups: dict[tuple[int, ...], list[Located]] = {}
+    for located in side.located:
+        if all(located.spots.get(name) for name in ("q", "k", "v", "context")):
+            sources = tuple(sorted({*_sources(located)}))
+            groups.setdefault(sources, []).append(located)
+    for calls in groups.values():
+        with contextlib.suppress(AttnscopeError, RuntimeError, IndexError, KeyError, TypeError):
+            layer = _layer(subject, side, calls)
+            if layer is not None and len(layer._results) == 2:  # noqa: SLF001  it can be run
+                yield layer
+
+
+def _sources(located: Located) -> Iterable[int]:
+    """Return the values that the keys and values come from: what is projected, or they themselves."""
+    received = located.received
+    for name in ("k", "v"):
+        if name in received:
+            yield received[name]
+        else:
+            yield from (value for value, _ in located.spots[name])
+
+
+def _layer(subject: Subject, side: Side, calls: list[Located]) -> Layer | None:
+    tape = side.tape
+    for stream in subject.roles.streams:
+        given = {}
+        for value in _sources(calls[0]):
+            tokens = _placed(subject, calls[0], value, tuple(tape.tensors[value].shape), stream)
+            if tokens is None:
+                break
+            given[value] = tokens
+        else:
+            found = _returned(subject, side, calls, stream)
+            if found is not None:
+                own = _own(subject, side, calls, given, found[1])
+                reads = _reads(subject, side, given)
+                return Layer(side, tuple(calls), given, *found, own, reads)
+    return None
+
+
+def _placed(
+    subject: Subject, located: Located, value: int, shape: tuple[int, ...], stream: Stream
+) -> Tokens | None:
+    """Return where the tokens of a source lie; those of bare k and v are read off the call."""
+    for name in ("k", "v", "context"):
+        if any(value == spot for spot, _ in located.spots[name]) and len(shape) == 4:
+            sizes = (located.call.batch, located.call.keys if name != "context" else located.call.queries)
+            heads_first = shape[2] == sizes[1] and shape[1] in {located.call.kv_heads, located.call.heads}
+            if shape[0] == sizes[0] and heads_first:
+                return Tokens(sizes[0], sizes[1], 0, (2,))
+            if shape[0] == sizes[0] and shape[1] == sizes[1]:
+                return Tokens(sizes[0], sizes[1], 0, (1,))
+            return None
+    return tokens_of(subject, shape, stream)
+
+
+def _returned(
+    subject: Subject, side: Side, calls: list[Located], stream: Stream
+) -> tuple[int, Tokens] | None:
+    """Return the value that holds the results of all calls, and where its tokens lie."""
+    last = calls[-1]
+    contexts = {value for each in calls for value, _ in each.spots["context"]}
+    options = [] if last.output is None else [last.output]
+    if len(contexts) == 1:
+        options += list(contexts)
+    main = subject.roles.main or stream
+    for value in options:
+        if not contexts <= set(_behind(side, value, contexts)):
+            continue
+        for asked in (main, *subject.roles.streams):
+            shape = tuple(side.tape.tensors[value].shape)
+            tokens = _placed(subject, last, value, shape, asked)
+            if tokens is not None and tokens.count > 0:
+                return value, tokens
+    return None
+
+
+def _behind(side: Side, value: int, wanted: set[int]) -> set[int]:
+    """Return which of some values another one is made from."""
+    if value in wanted:
+        return {value}
+    held = {each: side.tape.tensors[each] for each in wanted}
+    needed = side.tape.program.needed((value,), held)
+    read = {each for operation in needed for each in operation.needs}
+    return wanted & read
+
+
+def _own(
+    subject: Subject, side: Side, calls: list[Located], given: Mapping[int, Tokens], rows: Tokens
+) -> bool:
+    """Return whether queries and keys are tokens of one sequence: made of the same inputs."""
+    if {tokens.count for tokens in given.values()} != {rows.count}:
+        return False
+    asks = calls[0].received.get("q")
+    if asks is None:
+        asks = calls[0].spots["q"][0][0]
+    if asks in given:
+        return True
+    found = (value_in(side, subject.given, each.name) for each in subject.roles.streams)
+    streams = {value for value in found if value is not None}
+    if len(streams) < 2:
+        return True
+    return all(_made_of(side, asks, streams) == _made_of(side, value, streams) for value in given)
+
+
+def _reads(subject: Subject, side: Side, given: Iterable[int]) -> frozenset[str]:
+    """Return the names of the sequences that some values are made of."""
+    known = {
+        value: stream.name
+        for stream in subject.roles.streams
+        if (value := value_in(side, subject.given, stream.name)) is not None
+    }
+    return frozenset(known[v] for each in given for v in _made_of(side, each, set(known)))
+
+
+def _made_of(side: Side, value: int, inputs: set[int]) -> set[int]:
+    """Return which inputs a value is made from."""
+    read = {each for operation in side.tape.program.needed((value,), {}) for each in operation.needs}
+    return inputs & {value, *read}
