@@ -11,6 +11,14 @@ shape, because merging the heads undoes the same transposition.
 This file exists so that attnscope can show it::
 
     attnscope trace examples/article_attention.py
+    attnscope check examples/article_attention.py
+
+``adaptive`` is the article's cure for scores that are too large: they are divided by the root of
+their own standard deviation, on top of the usual scale. (The split into heads is mended here, so
+that one fault is left.) The standard deviation runs over all samples, heads and tokens, later ones
+included, so that each of them changes the temperature of all others::
+
+    attnscope check examples/article_attention.py:adaptive
 """
 
 from __future__ import annotations
@@ -69,11 +77,42 @@ class DebuggableAttention(nn.Module):
         return x.view(length, batch, self.heads, self.head_dim).transpose(1, 2)
 
 
+class AdaptiveAttention(DebuggableAttention):
+    """Attention over the tokens, with a scale that follows the scores of all samples together."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return the output ``(length, batch, width)`` and the weights."""
+        length, batch, width = x.shape
+        query = self._split(self.to_query(x))
+        key = self._split(self.to_key(x))
+        value = self._split(self.to_value(x))
+
+        scores = torch.matmul(query, key.transpose(-2, -1)) / math.sqrt(self.head_dim)
+        scores = scores / math.sqrt(scores.std().item())
+        if mask is not None:
+            scores = scores.masked_fill(mask == 0, -1e9)
+        weights = self.dropout(torch.softmax(scores, dim=-1))
+
+        context = torch.matmul(weights, value).permute(2, 0, 1, 3)
+        return self.to_output(context.reshape(length, batch, width)), weights
+
+    def _split(self, x: Tensor) -> Tensor:
+        length, batch, _ = x.shape
+        return x.view(length, batch, self.heads, self.head_dim).permute(1, 2, 0, 3)
+
+
 def model() -> DebuggableAttention:
     """Return the module in eval mode, with the same parameters every time."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return DebuggableAttention(WIDTH, HEADS).eval()
+
+
+def adaptive() -> AdaptiveAttention:
+    """Return the variant, with the same parameters."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return AdaptiveAttention(WIDTH, HEADS).eval()
 
 
 def inputs() -> Tensor:
