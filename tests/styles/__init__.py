@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import (
     einsum,
+    einsum_of_many,
     grouped,
     layouts,
     masks,
@@ -35,6 +36,7 @@ __all__ = ["LOOKALIKES", "STYLES", "WILD", "WILD_LOOKALIKES", "LookAlike", "Styl
 STYLES: tuple[Style, ...] = (
     *plain.STYLES,
     *einsum.STYLES,
+    *einsum_of_many.STYLES,
     *layouts.STYLES,
     *spatial.STYLES,
     *masks.STYLES,

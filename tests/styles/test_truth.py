@@ -19,6 +19,7 @@ EXPECTED = {
     "gate",
     "similarity",
     "pooling",
+    "additive",
     "classifier",
     "loss",
     "named",

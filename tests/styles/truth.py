@@ -80,6 +80,8 @@ class Style:
     unknown: parts of the recipe that no reading of single numbers can say: a tool has to name them.
     expansion: how kv heads meet query heads, where that is not "neighbours share one".
     value_heads: heads of v and of the context, where two maps share them.
+    exact: whether the recorded operations give the very bits again; an einsum of many operands in
+    an unusual order is run again in steps, equal up to rounding.
     output: how the module's output follows from the truth; None where that is not said.
     tolerance: of that output; the rounding of the narrowest number on the way.
     """
@@ -112,6 +114,7 @@ class Style:
     unknown: tuple[str, ...] = ()
     expansion: str | None = None
     value_heads: int | None = None
+    exact: bool = True
     truth: Callable[[Any, Any], Truth] | None = None
     output: Callable[[Any, Truth], Tensor] | None = project_out
     tolerance: float = 1e-5

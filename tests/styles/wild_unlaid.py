@@ -277,7 +277,7 @@ LOOKALIKES: tuple[LookAlike, ...] = (
     alike("dot-by-dot", DotByDot, "products are single numbers", inputs=nodes),
     alike("vector-attention", VectorAttention, "a softmax a feature",
           inputs=lambda: (noise(2, 5, 20), noise(2, 5, 3, seed=3))),
-    alike("additive-translator", Bahdanau, "query and keys are added", "pooling",
+    alike("additive-translator", Bahdanau, "query and keys are added", "additive",
           lambda: (noise(2, 1, 20), noise(2, 7, 20, seed=3))),
     alike("bilinear-layer", BilinearLayer, "a layer makes the scores"),
     alike("landmarks", Nystrom, "a product of three kernels", inputs=lambda: (noise(2, 6, 20),)),

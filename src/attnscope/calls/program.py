@@ -8,6 +8,7 @@ may fail without harm to the replay.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,7 +101,7 @@ class Program:
         changed = self._changed_inputs()
         for index, tensor in (given or {}).items():
             values[index] = tensor.clone() if index in changed else tensor
-        with torch._C.DisableTorchFunction():  # noqa: SLF001
+        with torch._C.DisableTorchFunction(), _unwarned():  # noqa: SLF001
             for operation in chosen:
                 self._load(operation, values, changed, graded=graded)
                 with torch.set_grad_enabled(operation.graded) if graded else _as_it_is():
@@ -151,6 +152,22 @@ class Program:
                     touched.update(operation.values())
             self._touched = frozenset(touched)
         return self._touched
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """Leave out what PyTorch warned of already, when the model ran.
+
+    `warnings.catch_warnings` would make Python forget which warnings it has shown: the next run of
+    the model would show them again.
+    """
+    ignore = ("ignore", None, Warning, None, 0)
+    warnings.filters.insert(0, ignore)  # type: ignore[attr-defined]  a list, typed as a sequence
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # somebody has put other filters in place
+            warnings.filters.remove(ignore)  # type: ignore[attr-defined]
 
 
 _as_it_is = contextlib.nullcontext

@@ -14,7 +14,8 @@ class Found:
     """Attention, just noticed.
 
     weights: their place in their chain; value: v; node and output: the product of both;
-    weights_left: whether the weights are its left side.
+    weights_left: whether the weights are its left side; last: the end of what one function does,
+    where that is more than the product; output is then what it made.
     """
 
     weights: Output
@@ -22,6 +23,7 @@ class Found:
     node: Node
     output: Tensor
     weights_left: bool
+    last: Node | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ class FusedEvidence(Evidence):
     @cached_property
     def folded(self) -> bool:
         """Whether the heads of one kv head stand where the queries would (one query at a time)."""
-        return _are_features(self.q, self.axes) and not _are_features(self.k, self.axes)
+        cut_off = _features(self.q, self.axes)
+        return bool(cut_off) and all(cut_off) and not any(_features(self.k, self.axes))
 
     def _unfolded(self, axes: Axes) -> Axes:
         if not self.folded:
@@ -321,15 +322,15 @@ def _heads_axis(layout: Layout | None, axes: Axes) -> tuple[int, ...]:
     return tuple(-atom.size if atom.repeated else atom.size for atom in atoms)
 
 
-def _are_features(operand: Operand, axes: Axes) -> bool:
-    """Return whether the axis of the tokens was cut off the features of a projection."""
+def _features(operand: Operand, axes: Axes) -> tuple[bool, ...]:
+    """Return for each factor of the tokens' axis whether it was cut off a projection's features."""
     trail = operand.trail
     if trail is None or trail.shape != operand.held.shape or "tokens" not in axes:
-        return False
+        return ()
     trails = Trails()
     layout = trails.layout(trail)
     atoms = layout.axes[axes.index("tokens")] if layout is not None else ()
-    return bool(atoms) and all(trails.is_feature(atom.origin, atom.axis) for atom in atoms)
+    return tuple(trails.is_feature(atom.origin, atom.axis) for atom in atoms)
 
 
 def _copies(operand: Operand, axes: Axes) -> tuple[int, ...]:

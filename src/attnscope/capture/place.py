@@ -61,7 +61,7 @@ def find_place(root: nn.Module | None) -> Place:
         name = code.co_filename
         if source is not None:
             continue
-        if not name.startswith(_NOT_THE_USERS):
+        if is_the_users(name):
             source = _source(frame)
         elif fallback is None and name.startswith(_LIBRARIES):
             fallback = frame
@@ -70,12 +70,22 @@ def find_place(root: nn.Module | None) -> Place:
     return Place(source, modules, outermost)
 
 
+def is_the_users(file: str) -> bool:
+    """Return whether a file is the user's or a library's, not attnscope's nor PyTorch's."""
+    return not file.startswith(_NOT_THE_USERS)
+
+
+def lies_in_attnscope(file: str) -> bool:
+    """Return whether a file is attnscope's own."""
+    return file.startswith(_PACKAGE)
+
+
 def find_source() -> Source:
     """Return the nearest line outside attnscope and PyTorch."""
     fallback: FrameType | None = None
     for frame in _frames():
         name = frame.f_code.co_filename
-        if not name.startswith(_NOT_THE_USERS):
+        if is_the_users(name):
             return _source(frame)
         if fallback is None and name.startswith(_LIBRARIES):
             fallback = frame

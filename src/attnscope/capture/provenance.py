@@ -69,6 +69,7 @@ class Node:
     weak: bool = False  # every start behind it has a parameter as one side
     normalised: bool = False  # a normaliser lies between the start and here
     normaliser: bool = False  # this node is one
+    pooled: bool = False  # every start behind it weighs values by a softmax that is no attention
     weighted: tuple[Output, Operand] | None = None  # weights times v, the sum still to come
     fed: tuple[Node, ...] = ()  # chains that entered a contraction without a normaliser
     carries: frozenset[int] = frozenset()  # calls whose context this is, the division still to come

@@ -35,12 +35,22 @@ _ADDING = frozenset("baddbmm addbmm addmm addmv".split())
 
 @dataclass(slots=True, eq=False)
 class Product:
-    """One product of the weights with values: its node, v, the real output, its gradient."""
+    """One product of the weights with values: its node, v, the real output, its gradient.
+
+    last: the end of the function that multiplied them, where it went on (an einsum with the output
+    projection as an operand); the real output is then that, and the context was never there.
+    """
 
     node: Node
     value: Operand
     output: Held
     cotangent: Cotangent
+    last: Node | None = None
+
+    @property
+    def end(self) -> Node:
+        """The operation that made the real output."""
+        return self.last or self.node
 
 
 @dataclass(eq=False)
@@ -65,7 +75,7 @@ class RecordedEvidence(Evidence):
     @cached_property
     def chain(self) -> Chain:
         """The recorded operations as a program."""
-        return to_chain([self.weights.node, *(product.node for product in self.products)])
+        return to_chain([self.weights.node, *(product.end for product in self.products)])
 
     @cached_property
     def stages(self) -> Stages:
@@ -131,7 +141,12 @@ class RecordedEvidence(Evidence):
         """Return the model's own tensor and how it is arranged."""
         first = self.products[0]
         if name == "context":
-            return first.output, named(self.axes.context, name, first.output)
+            held = (
+                first.output
+                if first.last is None
+                else Held(self.chain.value(Output(first.node, 0)))
+            )
+            return held, named(self.axes.context, name, held)
         operand = {"q": self.q_operand, "k": self.k_operand, "v": first.value}[name]
         own = {"q": self.axes.q, "k": self.axes.k, "v": self.axes.v}[name]
         return operand.held, named(own, name, operand.held)
@@ -177,6 +192,8 @@ class RecordedEvidence(Evidence):
         """
         if name in {"scores", "weights"}:
             return self._inner_spot(name)
+        if name == "context" and self.products[0].last is not None:
+            return None
         try:
             held, arrangement = self.kept_as(name)
         except ReplayError:
@@ -257,7 +274,7 @@ class RecordedEvidence(Evidence):
         """Run the recorded operations on the recorded inputs and compare every context."""
         if not all(has_values(product.output.raw) for product in self.products):
             return None
-        wanted = [self.chain.position(product.node) for product in self.products]
+        wanted = [self.chain.position(product.end) for product in self.products]
         with torch.no_grad():
             values = self.chain.program.run(wanted, graded=True)
             return max(
@@ -294,7 +311,7 @@ class RecordedEvidence(Evidence):
         """Return where a stage is in the chain, and how it is arranged."""
         first = self.products[0]
         if name == "context":
-            return Output(first.node, 0), named(self.axes.context, name, first.output)
+            return Output(first.node, 0), self.kept_as(name)[1]
         if name == "raw_scores":
             return Output(self.start, 0), self.axes.raw
         output = self.reading.scores if name == "scores" else self.weights

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from attnscope.capture.naming import named, unnamed
+from attnscope.capture.naming import unnamed
 from attnscope.capture.reading.trails import scale_of
 from attnscope.errors import ReplayError
 
@@ -19,10 +19,8 @@ __all__ = ["gradient_of", "gradient_through_scores"]
 
 def gradient_of(evidence: RecordedEvidence, name: str) -> Tensor:
     """Return the gradient of q, k, v, scores, weights or context, canonical."""
-    first = evidence.products[0]
     if name == "context":
-        context = named(evidence.axes.context, name, first.output)
-        return context.canonical(first.cotangent.tensor())
+        return _of_context(evidence)
     if name in {"scores", "weights"}:
         return _inner(evidence, name)
     if name != "v" and getattr(evidence.axes, name).shape[0] < evidence.sizes.batch:
@@ -31,6 +29,16 @@ def gradient_of(evidence: RecordedEvidence, name: str) -> Tensor:
     position = evidence.chain.program.position_of(held)
     gradient = _from_contexts(evidence, position, held.tensor.clone())
     return evidence.read_gradient(name, arrangement, gradient)
+
+
+def _of_context(evidence: RecordedEvidence) -> Tensor:
+    first = evidence.products[0]
+    held, arrangement = evidence.kept_as("context")
+    cotangent = first.cotangent.tensor()
+    if first.last is not None:
+        position, wanted = map(evidence.chain.position, (first.node, first.last))
+        cotangent = _backward(evidence, [wanted], [cotangent], position, held.tensor.clone())
+    return arrangement.canonical(cotangent)
 
 
 def gradient_through_scores(evidence: RecordedEvidence, name: str, cotangent: Tensor) -> Tensor:
@@ -86,7 +94,7 @@ def _inner(evidence: RecordedEvidence, name: str) -> Tensor:
 def _from_contexts(evidence: RecordedEvidence, position: int, leaf: Tensor) -> Tensor:
     """Return the gradient of one value of the chain, from those of all contexts."""
     cotangents = [product.cotangent.tensor() for product in evidence.products]
-    wanted = [evidence.chain.position(product.node) for product in evidence.products]
+    wanted = [evidence.chain.position(product.end) for product in evidence.products]
     return _backward(evidence, wanted, cotangents, position, leaf)
 
 

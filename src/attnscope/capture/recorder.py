@@ -14,34 +14,35 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnscope.calls.held import Held, storage_key
-from attnscope.calls.program import map_leaves, random_state
+from attnscope.calls.held import Held
+from attnscope.calls.program import random_state
 from attnscope.capture.describing import Describer
+from attnscope.capture.einsums import parts_of
 from attnscope.capture.found import Found, Outcome
 from attnscope.capture.functions import SOFTMAXES, Kind, operation_name
 from attnscope.capture.operands import tensors_in, two_sides
 from attnscope.capture.ownwork import OwnWork
-from attnscope.capture.place import find_source
 from attnscope.capture.products import is_outer, is_shared, may_be_queries
 from attnscope.capture.provenance import LONGEST, LONGEST_OPEN, Node, Operand, Output
 from attnscope.capture.registry import Registry
-from attnscope.capture.softmaxes import Softmax, follow
+from attnscope.capture.softmaxes import Softmax
 from attnscope.capture.step import (
     Args,
     Kwargs,
     Step,
-    autocast_on,
     both_sides,
     divides_by_itself,
     divides_sums,
     flat,
     is_plain,
+    leaves_pooled,
     may_follow,
     normalises_scores,
     shapes_of,
     strong,
 )
-from attnscope.capture.trail import Trail
+from attnscope.capture.uses import follow
+from attnscope.capture.writing import Writer
 
 
 class Recorder:
@@ -53,7 +54,7 @@ class Recorder:
         on_attention: Callable[[Found], Outcome | None],
         on_close: Callable[[Node, Tensor], bool],
         on_start: Callable[[Node], None],
-        on_softmax: Callable[[str, Node | None], Softmax],
+        on_softmax: Callable[[str, Node | None, bool], Softmax],
         on_fault: Callable[[str, Exception], None],
         on_unread: Callable[[str], None],
         *,
@@ -71,7 +72,7 @@ class Recorder:
         self.on_softmax = on_softmax
         self.on_fault = on_fault
         self.on_unread = on_unread
-        self.keep_outputs = keep_outputs
+        self.writer = Writer(self.registry, keep_outputs=keep_outputs)
 
     # -- one operation ------------------------------------------------------------------------
 
@@ -94,7 +95,7 @@ class Recorder:
         if step.plain:
             with self.barrier(name):
                 self._note(step)
-                follow(step, self.registry, self.on_softmax)
+                follow(step, self.registry, self.describer.is_weight, self.on_softmax)
         return output
 
     def barrier(self, name: str) -> OwnWork:
@@ -112,7 +113,7 @@ class Recorder:
             self.on_unread(
                 f"{step.name}, called directly and not by F.scaled_dot_product_attention"
             )
-        step.sources = self._outputs_behind(step.tensors)
+        step.sources = self.writer.sources(step)
         if step.sources and step.kind is Kind.RANDOM:
             step.random = random_state(step.tensors[0].device)
         if step.kind is Kind.HANDS_OUT_MEMORY:
@@ -121,15 +122,6 @@ class Recorder:
         targets = step.targets()
         if targets:
             step.kept = self._before_change(step, targets)
-
-    def _outputs_behind(self, tensors: list[Tensor]) -> dict[int, Output]:
-        """Return the chain outputs among `tensors`, by identity."""
-        found = {}
-        for tensor in tensors:
-            entry = self.registry.find(tensor)
-            if entry is not None and entry.node is not None:
-                found[id(tensor)] = Output(entry.node, entry.index)
-        return found
 
     def _before_change(self, step: Step, targets: list[Tensor]) -> Held | None:
         """Save what is kept from the coming change; return the target's old self if needed."""
@@ -156,6 +148,8 @@ class Recorder:
             pair = two_sides(step.name, step.args, step.kwargs)
             if pair is not None and self._contraction(step, *pair):
                 return
+            if pair is None and step.name == "einsum" and self._several(step):
+                return
         if step.sources:
             self._follow(step)
             return
@@ -165,6 +159,19 @@ class Recorder:
         pair = both_sides(step) if step.kind is Kind.PRODUCT else None
         if pair is not None and pair[0].shape != pair[1].shape:
             self._remember_product(step, *pair)
+
+    def _several(self, step: Step) -> bool:
+        """Deal with an einsum of three operands and more as products of two; False: it is none."""
+        parts = parts_of(step, self.registry.is_normalised, self.describer.is_weight)
+        for index, part in enumerate(parts):
+            part.sources = self.writer.sources(part)
+            rest = part.rest = parts[index + 1 :]
+            self._note(part)
+            if len(part.rest) < len(rest):  # it was attention, and the rest is part of it
+                return True
+            if part.stands_in and not self.writer.sources(parts[index + 1]):
+                return False
+        return bool(parts)
 
     def _contraction(self, step: Step, left: Tensor, right: Tensor) -> bool:
         """Deal with a product of two tensors; False where it is an ordinary operation."""
@@ -215,13 +222,14 @@ class Recorder:
         left_operand = self.operand(left, weight=weights[0])
         right_operand = self.operand(right, weight=weights[1])
         held = {id(left): left_operand.held, id(right): right_operand.held}
-        node = self._node(step, held=held, sources={})
+        node = self.writer.node(step, held=held, sources={})
         node.left, node.right, node.fed = left_operand, right_operand, fed
         node.weak = any(weights)
+        node.pooled = self.registry.weighs(left) or self.registry.weighs(right)
         if attach:
             if node.weak:
                 self.describer.describe(step)
-            self._attach(step, node)
+            self.writer.attach(step, node)
         if fed:
             self.on_start(node)
         return node
@@ -248,29 +256,32 @@ class Recorder:
         entry.product = None
         pair = two_sides(product.name, product.args, product.kwargs)
         left, right = pair if pair is not None else product.args
+        if self.registry.weighs(left) or self.registry.weighs(right):  # pooled, or a sum of weights
+            return False
         first = self._start(product, left, right, (False, False), (), attach=False)
-        node = self._node(step, held={}, sources={id(step.tensors[0]): Output(first, 0)})
+        node = self.writer.node(step, held={}, sources={id(step.tensors[0]): Output(first, 0)})
         node.left, node.right = first.left, first.right
         first.left = first.right = None
-        self._attach(step, node)
+        self.writer.attach(step, node)
         return True
 
     def _follow(self, step: Step) -> None:
         """Add an operation to the chains of its arguments, or let go of them."""
         boundary = step.kind is Kind.BOUNDARY and not normalises_scores(step)
-        if boundary or not may_follow(step):
+        if boundary or not may_follow(step) or leaves_pooled(step):
             self.describer.describe(step)
             return
         if step.kind is Kind.REDUCTION:
             for out in step.sources.values():
                 if out.node.weighted is not None and self._summed(step, out.node):
                     return
-        node = self._node(step)
+        node = self.writer.node(step)
         node.carries = frozenset().union(*(out.node.carries for out in step.sources.values()))
         if node.depth > (LONGEST_OPEN if node.carries else LONGEST):
             self.describer.describe(step)
             return
         node.weak = all(parent.weak for parent in node.parents)
+        node.pooled = all(parent.pooled for parent in node.parents)
         node.normaliser = (
             step.kind is Kind.NORMALISER or step.name in SOFTMAXES or divides_by_itself(step)
         )
@@ -278,11 +289,11 @@ class Recorder:
         if step.kind is Kind.PRODUCT and node.normalised:
             node.weighted = self._weighted(step)
         if node.carries and divides_sums(step) and self.on_close(node, flat(step.output)[0]):
-            self._forget(step)
+            self.writer.forget(step)
             return
         if node.weak and not node.normalised:
             self.describer.describe(step)
-        self._attach(step, node)
+        self.writer.attach(step, node)
 
     def _weighted(self, step: Step) -> tuple[Output, Operand] | None:
         """Recognise weights multiplied with v elementwise, the sum over keys still to come."""
@@ -300,99 +311,27 @@ class Recorder:
         weights, value = node.weighted or (None, None)
         if weights is None or value is None:
             return False
-        return self._found(step, weights, value, self._node(step), weights_left=True)
+        return self._found(step, weights, value, self.writer.node(step), weights_left=True)
 
     def _attention(self, step: Step, weights: Output, value: Tensor, *, weights_left: bool) -> bool:
         operand = self.operand(value)
-        node = self._node(step, held={id(value): operand.held})
+        node = self.writer.node(step, held={id(value): operand.held})
         return self._found(step, weights, operand, node, weights_left=weights_left)
 
     def _found(
         self, step: Step, weights: Output, value: Operand, node: Node, *, weights_left: bool
     ) -> bool:
-        outcome = self.on_attention(Found(weights, value, node, step.output, weights_left))
+        last = self.writer.rest(step, node)
+        whole = step.rest[-1] if step.rest else step
+        outcome = self.on_attention(Found(weights, value, node, whole.output, weights_left, last))
         if outcome is None:
             return False
+        step.rest = []
         if outcome.open is None:
-            self._forget(step)
+            self.writer.forget(whole)
             return True
-        node.normalised = True
-        node.carries = frozenset({outcome.open})
-        for parent in node.parents:
-            node.carries |= parent.carries
-        self._attach(step, node)
+        end = last or node
+        end.normalised = True
+        end.carries = frozenset({outcome.open}).union(*(parent.carries for parent in node.parents))
+        self.writer.attach(whole, end)
         return True
-
-    # -- book-keeping -------------------------------------------------------------------------
-
-    def _node(
-        self,
-        step: Step,
-        *,
-        held: dict[int, Held] | None = None,
-        sources: dict[int, Output] | None = None,
-    ) -> Node:
-        """Write down one operation: chain values by reference to their node, other tensors held."""
-        held = dict(held or {})
-        if sources is None:
-            sources = {key: out for key, out in step.sources.items() if key not in held}
-        parents: dict[int, Node] = {id(out.node): out.node for out in sources.values()}
-        for tensor in step.tensors:
-            if id(tensor) in sources:
-                entry = self.registry.find(tensor)
-                change = self.registry.changes.get(entry.key) if entry is not None else None
-                if change is not None and change.sequence > sources[id(tensor)].node.sequence:
-                    parents.setdefault(id(change), change)
-        target = step.target()
-        if step.kept is not None and target is not None:
-            held[id(target)] = step.kept
-
-        def note(leaf: Any) -> Any:
-            if not isinstance(leaf, Tensor):
-                return leaf
-            out = sources.get(id(leaf))
-            if out is not None:
-                return out
-            known = held.get(id(leaf))
-            if known is None:
-                known = held[id(leaf)] = self.registry.hold(leaf)
-            return known
-
-        kwargs = {key: value for key, value in step.kwargs.items() if key != "out"}
-        return Node(
-            name=step.name,
-            function=step.function,
-            args=map_leaves(step.args, note),
-            kwargs=map_leaves(kwargs, note),
-            parents=tuple(parents.values()),
-            source=find_source(),
-            shapes=tuple(
-                step.shapes or shapes_of(step.output if step.name != "setitem" else target)
-            ),
-            depth=1 + max((parent.depth for parent in parents.values()), default=0),
-            target=sources.get(id(target)) if target is not None else None,
-            random=step.random,
-            graded=step.graded,
-            autocast=autocast_on(step.tensors[0].device.type),
-        )
-
-    def _attach(self, step: Step, node: Node) -> None:
-        """Let the outputs of `step` be known as outputs of `node`."""
-        target = step.target()
-        outputs = [target] if step.name == "setitem" and target is not None else flat(step.output)
-        for index, tensor in enumerate(outputs):
-            entry = self.registry.entry(tensor)
-            entry.node, entry.index, entry.key = node, index, storage_key(tensor)
-            if not node.weak or node.normalised:
-                entry.trail = None
-            if target is not None and entry.key:
-                self.registry.changes[entry.key] = node
-        if self.keep_outputs:
-            node.outputs = tuple(outputs)
-
-    def _forget(self, step: Step) -> None:
-        """Start anew at the outputs of `step`: what follows is not part of the chain."""
-        for tensor in flat(step.output):
-            entry = self.registry.entry(tensor)
-            entry.node, entry.raw = None, False
-            entry.trail = Trail("context", tuple(tensor.shape))

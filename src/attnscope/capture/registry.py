@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 class Entry:
     """What is known about one tensor: how its axes came about, its place in a chain of scores."""
 
-    __slots__ = ("index", "key", "node", "product", "raw", "reference", "softmax", "trail")
+    __slots__ = (
+        "added",
+        "index",
+        "key",
+        "node",
+        "product",
+        "raw",
+        "reference",
+        "softmax",
+        "trail",
+        "weighs",
+    )
 
     def __init__(self, reference: weakref.ref[Tensor]) -> None:
         """Start with nothing known."""
@@ -29,6 +40,8 @@ class Entry:
         self.index = 0  # which output of the node
         self.raw = False  # made from parameters by rearranging them: a weight, not an activation
         self.softmax: Softmax | None = None  # the softmax that its values come from
+        self.weighs = False  # the output of a softmax outside of every chain, at most masked
+        self.added: int | None = None  # products with parameters since two sides were added up
         self.product: Step | None = None  # the elementwise product that made it
         self.key = 0  # address of the memory, where a node is known
 
@@ -69,6 +82,16 @@ class Registry:
             return True
         entry = self.find(tensor)
         return entry is not None and entry.raw
+
+    def is_normalised(self, tensor: Tensor) -> bool:
+        """Return whether `tensor` comes from products through a normaliser, as weights do."""
+        entry = self.find(tensor)
+        return entry is not None and entry.node is not None and entry.node.normalised
+
+    def weighs(self, tensor: Tensor) -> bool:
+        """Return whether `tensor` left a softmax whose scores come from no product of two."""
+        entry = self.find(tensor)
+        return entry is not None and entry.weighs
 
     def hold(self, tensor: Tensor) -> Held:
         """Keep `tensor` by reference, to be copied before it is changed in place."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import linecache
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
@@ -34,6 +35,7 @@ from attnscope.capture.softmaxes import Softmax, Softmaxes
 from attnscope.capture.stance import opened_compiled
 from attnscope.capture.torchnn import opened, patched_modules
 from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted, unrecognised
+from attnscope.capture.warned import warning_in_place
 from attnscope.errors import InputError
 
 _MAPPED = "attention inside torch.vmap: its tensors have hidden axes"
@@ -148,7 +150,7 @@ class Session:
     def _product_with(self, found: Found) -> Product:
         cotangent = self._watch(found.output)
         held = self.recorder.registry.hold(found.output)
-        return Product(found.node, found.value, held, cotangent)
+        return Product(found.node, found.value, held, cotangent, found.last)
 
     def _joins(self, found: Found, place: Place) -> bool:
         """Add a further product with the same weights to the call that it belongs to."""
@@ -172,12 +174,13 @@ class Session:
             fed = tuple(before.sequence for before in node.fed)
             self._linear.append(LinearProduct((node.sequence, *fed), self.name_of(place), layer))
 
-    def _softmax(self, name: str, node: Node | None) -> Softmax:
+    def _softmax(self, name: str, node: Node | None, added: bool) -> Softmax:  # noqa: FBT001  a callback
         place = find_place(self.root)
         own = (type(m) for m in place.modules if not type(m).__module__.startswith("torch.nn"))
         layer = next((kind.__name__ for kind in own), "")
-        sequence = node.sequence if node is not None else None
-        softmax = Softmax(name, self.name_of(place), layer, place.source, sequence)
+        sequence, pooled = (node.sequence, node.pooled) if node is not None else (None, False)
+        module = self.name_of(place)
+        softmax = Softmax(name, module, layer, place.source, sequence, pooled, added)
         if not _is_recomputing():  # a checkpointed region may stop before it meets the values
             self.softmaxes.add(softmax)
         return softmax
@@ -305,12 +308,14 @@ class Session:
             for function in adapter.functions()
         }
         handlers[torch.nn.functional.multi_head_attention_forward] = self._opening
+        linecache.checkcache()  # lines of files that were edited since they were last read
         self.interceptor = Interceptor(self.recorder.run, handlers)
         try:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(opened_compiled())
                 stack.enter_context(patched_modules())
                 stack.enter_context(rebound(f for a in REBOUND for f in a.functions()))
+                stack.enter_context(warning_in_place())
                 stack.enter_context(recording(self.interceptor))
                 yield self.trace
         finally:
@@ -326,8 +331,8 @@ class Session:
         self.trace.unseen.extend(scripted(self.root))
         self.trace.unseen.extend(linear(self._linear, self._resolved))
         self.trace.unseen.extend(recurrent(self.root, self.trace))
-        self.trace.unseen.extend(unrecognised(self.root, self.trace))
         self.trace.others.extend(self.softmaxes.others(self.options.wants))
+        self.trace.unseen.extend(unrecognised(self.root, self.trace))
         self._last_root = None
         self.recorder.registry.clear()
 

@@ -10,11 +10,6 @@ from attnscope.calls.source import Source
 from attnscope.calls.trace import Other
 from attnscope.capture.functions import SOFTMAXES
 from attnscope.capture.provenance import Node
-from attnscope.capture.registry import Registry
-from attnscope.capture.step import Step, flat
-
-_FOLLOWED = 8
-"""Operations after a softmax that are looked at to tell what it is for."""
 
 _ROUTES = frozenset("topk sort argsort scatter scatter_add gather kthvalue".split())
 _PRODUCTS = frozenset("matmul rmatmul bmm einsum mm baddbmm linear tensordot conv1d conv2d".split())
@@ -28,7 +23,9 @@ class Softmax:
     """One softmax as it happened.
 
     layer: class name of the module around it. sequence: number of its node in a chain that starts
-    at a product of two tensors; None: its input comes from no such product.
+    at a product of two tensors; None: its input comes from no such product. pooled: whether that
+    product was one of weights with values. added: whether its input is a sum of two activations,
+    as in additive attention.
     consumers: names of the operations that its output went into, in order.
     """
 
@@ -37,6 +34,8 @@ class Softmax:
     layer: str
     source: Source
     sequence: int | None
+    pooled: bool = False
+    added: bool = False
     consumers: list[str] = field(default_factory=list)
 
     def role(self) -> tuple[str, str]:
@@ -50,9 +49,15 @@ class Softmax:
             return "router", "the largest of its outputs are picked"
         if _DEFORMABLE.search(self.layer):
             return "deformable", "it weighs sampled points; no product of q and k is made"
-        if self.sequence is not None:
+        if self.sequence is not None and not self.pooled:
             return "similarity", "products of two tensors are normalised and meet no values"
+        return self._by_use(used)
+
+    def _by_use(self, used: list[str]) -> tuple[str, str]:
+        """Return the same for one that no product of two tensors led to."""
         weighs = any(name in _PRODUCTS or name == "mul" for name in used)
+        if weighs and self.added:
+            return "additive", "its scores add up two sides, as in additive attention: no q·k"
         if weighs and _ROUTERS.search(f"{self.module} {self.layer}"):
             return "router", f"it weighs the branches of {self.layer}"
         if any(name in _PRODUCTS for name in used):
@@ -85,7 +90,7 @@ class Softmaxes:
 
     def claim(self, nodes: Iterable[Node]) -> None:
         """Count the softmaxes among `nodes` as attention."""
-        self._claimed.update(node.sequence for node in nodes if _is_softmax(node.name))
+        self._claimed.update(node.sequence for node in nodes if is_softmax(node.name))
 
     def others(self, wanted: Callable[[str], bool]) -> Iterator[Other]:
         """Iterate over those that are no part of a call, in the modules that are `wanted`."""
@@ -97,26 +102,6 @@ class Softmaxes:
                 yield Other(softmax.module, softmax.source, role, reason)
 
 
-def _is_softmax(name: str) -> bool:
+def is_softmax(name: str) -> bool:
+    """Return whether an operation is a softmax, also one that changes its input."""
     return name.removesuffix("_") in SOFTMAXES
-
-
-def follow(
-    step: Step, registry: Registry, on_softmax: Callable[[str, Node | None], Softmax]
-) -> None:
-    """Tell each softmax what became of its output, and note a new one."""
-    seen = [
-        entry.softmax
-        for tensor in step.tensors
-        if (entry := registry.find(tensor)) is not None and entry.softmax is not None
-    ]
-    for one in seen:
-        one.consumers.append(step.name)
-    softmax: Softmax | None = seen[0] if seen else None
-    if _is_softmax(step.name):
-        found = registry.find(flat(step.output)[0])
-        softmax = on_softmax(step.name, found.node if found is not None else None)
-    if softmax is not None and len(softmax.consumers) < _FOLLOWED:
-        for tensor in flat(step.output):
-            if tensor.is_floating_point():
-                registry.entry(tensor).softmax = softmax

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnscope.calls.held import Held
 from attnscope.calls.program import Autocast, RandomState
-from attnscope.capture.functions import Kind, changes_in_place
+from attnscope.capture.functions import SOFTMAXES, Kind, changes_in_place
 from attnscope.capture.operands import tensors_in
 from attnscope.capture.provenance import Output
 
@@ -32,6 +32,8 @@ class Step:
 
     sources: the arguments that are outputs of a chain, by identity; shapes: those of the output
     where it is not kept itself; kept: the old self of the tensor that it changes in place.
+    stands_in: whether the output only stands for a tensor that the model never made; rest: what one
+    function does after this part of it.
     """
 
     __slots__ = (
@@ -45,8 +47,10 @@ class Step:
         "output",
         "plain",
         "random",
+        "rest",
         "shapes",
         "sources",
+        "stands_in",
         "tensors",
     )
 
@@ -68,6 +72,8 @@ class Step:
         self.kept: Held | None = None
         self.graded = torch.is_grad_enabled()
         self.shapes: list[tuple[int, ...]] = []
+        self.stands_in = False
+        self.rest: list[Step] = []
 
     def without_output(self, shapes: list[tuple[int, ...]]) -> Step:
         """Return the operation without the tensor that it made, which may go."""
@@ -107,6 +113,14 @@ def may_follow(step: Step) -> bool:
         shape = step.tensors[0].shape
         return len(shape) >= 4 and tuple(shapes_of(step.output)[0]) == tuple(shape)
     return True
+
+
+def leaves_pooled(step: Step) -> bool:
+    """Return whether pooled values become features of a next layer here, rather than scores."""
+    if not all(out.node.pooled for out in step.sources.values()):
+        return False
+    activates = step.kind is Kind.NORMALISER and step.name.removesuffix("_") not in SOFTMAXES
+    return activates or step.kind is Kind.CONTRACTION
 
 
 def both_sides(step: Step) -> tuple[Tensor, Tensor] | None:

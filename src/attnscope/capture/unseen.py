@@ -67,12 +67,22 @@ def unrecognised(root: nn.Module | None, trace: Trace) -> Iterator[Unseen]:
     for name, module in root.named_modules():
         kind = type(module)
         if re.search(r"Attention$|Attn$", kind.__name__) and kind not in told:
+            if any(_lies_in(other.module, name) for other in trace.others if other.role in _WEIGHS):
+                continue
             told.add(kind)
             yield Unseen(
                 name,
                 f"an attention by its name ({kind.__name__}) that did not run, or that does "
                 "something else than weigh values by a function of q·k",
             )
+
+
+_WEIGHS = frozenset({"additive", "pooling"})
+"""Roles of softmaxes that weigh values: an attention without a product of q and k is named so."""
+
+
+def _lies_in(module: str, layer: str) -> bool:
+    return not layer or module == layer or module.startswith(f"{layer}.")
 
 
 @dataclass(frozen=True, slots=True)

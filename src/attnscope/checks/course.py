@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from attnscope.calls.call import Call
-from attnscope.calls.program import Operation
+from attnscope.calls.program import Operation, Value, map_leaves
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
-__all__ = ["Course", "course_of"]
+__all__ = ["Course", "course_of", "representatives"]
 
 SOFTMAXES = frozenset("softmax log_softmax _softmax softmin sigmoid relu exp".split())
 HIDING = frozenset(
@@ -142,3 +143,40 @@ def _split(
         if through:
             reached.update(operation.defines)
     return main, aside
+
+
+def representatives(subject: Subject) -> tuple[Located, ...]:
+    """Return the first of all calls that went through the very same lines with the same sizes.
+
+    What follows from the code alone (layouts, where a mask is applied) is the same for all of them,
+    and a model of many layers needs it found out once.
+    """
+    return subject.once("representatives", lambda: tuple(_first_of_each(subject)))
+
+
+def _first_of_each(subject: Subject) -> Iterable[Located]:
+    known: set[object] = set()
+    for located in subject.base.located:
+        way = _way(subject.base.tape, located)
+        if way not in known:
+            known.add(way)
+            yield located
+
+
+def _way(tape: Tape, located: Located) -> object:
+    """Return the names, lines and sizes of all operations from what is received to the output."""
+    ends = [value for spots in located.spots.values() for value, _ in spots]
+    if located.output is not None:
+        ends.append(located.output)
+    starts = {value: tape.tensors[value] for value in located.received.values()}
+    needed = tape.program.needed(tuple(ends), starts)
+    return tuple((op.name, str(op.source), op.shapes, _plain(op)) for op in needed)
+
+
+def _plain(operation: Operation) -> str:
+    """Return the arguments that are no tensors."""
+    return repr(map_leaves((operation.args, dict(operation.kwargs)), _unless_value))
+
+
+def _unless_value(leaf: Any) -> Any:
+    return None if isinstance(leaf, Value) else leaf

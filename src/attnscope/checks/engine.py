@@ -11,6 +11,7 @@ from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
 from attnscope.checks.report import Report, SkippedRule
 from attnscope.checks.rule import Rule, Skipped
+from attnscope.checks.subject.restoring import random_state_kept
 from attnscope.checks.subject.subject import Subject
 from attnscope.errors import AttnscopeError, TargetError
 
@@ -23,6 +24,11 @@ def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
     Raises:
         TargetError: the forward raises, and no rule can say why.
     """
+    with random_state_kept():
+        return _run(subject, rules)
+
+
+def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
     began = time.monotonic()
     subject.announce("running the model")
     crash = subject.crash
@@ -63,6 +69,8 @@ def _order(finding: Finding) -> tuple[int, str, int]:
 
 
 def _unseen(subject: Subject) -> Iterable[str]:
+    if subject.crash is None and not subject.calls:
+        yield "no attention was seen in this run: rules about attention had nothing to look at"
     for unseen in subject.trace.unseen:
         yield f"not looked into: {unseen.module or 'the model itself'}: {unseen.reason}"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from torch import nn
+from torch.nn.parameter import is_lazy
 
 from attnscope.checks.engine import run_rules
 from attnscope.checks.expect import read_expect
@@ -61,6 +63,7 @@ def check(
             f"an object of type {type(model).__name__}",
             "give a module, or a function of (q, k, v, …)",
         )
+    _refuse_without_values(model)
     declared = read_expect(expect or {}, "reading expect")
     subject = Subject(
         model,
@@ -71,3 +74,20 @@ def check(
         seed=seed,
     )
     return run_rules(subject, rules)
+
+
+def _refuse_without_values(model: object) -> None:
+    """Refuse a model whose parameters are not there yet: nothing that it computes can be judged."""
+    for name, tensor in model.named_parameters() if isinstance(model, nn.Module) else ():
+        if is_lazy(tensor):
+            raise InputError(
+                "checking a model",
+                f"its {name} has no shape yet (a lazy module)",
+                "run the model once on its inputs before it is checked",
+            )
+        if tensor.is_meta:
+            raise InputError(
+                "checking a model",
+                f"its {name} has no values (device meta)",
+                "load its weights, or call to_empty(device='cpu') and initialise it",
+            )

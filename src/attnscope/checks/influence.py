@@ -7,7 +7,7 @@ result moves where its operands did not is the one that mixes what should stay a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -40,26 +40,25 @@ class Allowed:
         """Return whether all entries that moved lie at allowed indices of some axis of that size.
 
         A tensor with two such axes (queries and keys) may move in allowed rows and columns. An axis
-        that holds this one merged with another (batch·heads) is taken apart in either order.
+        that holds this one merged with others (batch·heads, batch·windows) is taken apart in any order.
         """
         if not bool(moved_entries.any()):
             return True
-        pieces = [self._outside(moved_entries, axis) for axis in range(moved_entries.dim())]
-        outside = [piece for pair in pieces for piece in pair]
-        if any(not bool(each.any()) for each in outside):
-            return True
+        for axis in range(moved_entries.dim()):
+            for outside in self._outside(moved_entries, axis):
+                if not bool(outside.any()):
+                    return True
         return self._in_rows_and_columns(moved_entries)
 
-    def _outside(self, entries: Tensor, axis: int) -> list[Tensor]:
-        """Return the entries that moved at indices that are not allowed, for each reading."""
+    def _outside(self, entries: Tensor, axis: int) -> Iterator[Tensor]:
+        """Iterate over the entries that moved at indices that are not allowed, for each reading."""
         size, rest = entries.shape[axis], entries.shape[axis] // self.size if self.size else 0
         if size == self.size:
-            return [entries.movedim(axis, 0)[~self.indices]]
-        if rest < 2 or size % self.size:
-            return []
-        first = entries.unflatten(axis, (self.size, rest)).movedim(axis, 0)
-        second = entries.unflatten(axis, (rest, self.size)).movedim(axis + 1, 0)
-        return [first[~self.indices], second[~self.indices]]
+            yield entries.movedim(axis, 0)[~self.indices]
+        elif rest > 1 and size % self.size == 0:
+            for outer in [each for each in range(1, rest + 1) if rest % each == 0]:
+                apart = entries.unflatten(axis, (outer, self.size, rest // outer))
+                yield apart.movedim(axis + 1, 0)[~self.indices]
 
     def _in_rows_and_columns(self, entries: Tensor) -> bool:
         axes = [axis for axis in range(entries.dim()) if entries.shape[axis] == self.size]

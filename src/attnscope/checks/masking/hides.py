@@ -105,15 +105,35 @@ def means_to_hide(bias: Tensor) -> bool:
     return bool((low <= _NUDGE).all()) or bool((low == -1.0).all())
 
 
+class _Path:
+    """The values of a call that hold scores: what is made in their likeness alone doesn't."""
+
+    def __init__(self, course: Course) -> None:
+        spots = course.located.spots
+        self.values = {value for name in ("q", "k") for value, _ in spots.get(name, [])}
+        for operation in course.main:
+            alike = operation.name.endswith("_like") or operation.name.startswith("new_")
+            if not alike and not self.values.isdisjoint(operation.values()):
+                self.values.update(operation.defines)
+
+    def joined(self, operation: Operation) -> set[int]:
+        return {value for value in operation.values() if value not in self.values}
+
+    def passes(self, operation: Operation) -> bool:
+        return not self.values.isdisjoint(operation.defines)
+
+
 def hides_of(course: Course) -> list[Hide]:
     """Return the operations of a call that hide keys, in order."""
     found: list[Hide] = []
+    path = _Path(course)
     if len(course.main) == 1:
         return [*_of_kernel(course)]
     for operation in course.main:
         if operation is course.softmax:
             break
-        found += _of(course, operation)
+        if path.passes(operation):
+            found += _of(course, operation, path.joined(operation))
     return found
 
 
@@ -133,9 +153,8 @@ def _of_kernel(course: Course) -> Iterator[Hide]:
         yield from _of_bias(course, operation, mask.index, 1.0)
 
 
-def _of(course: Course, operation: Operation) -> Iterator[Hide]:
+def _of(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
     name = operation.name.removesuffix("_")
-    joined = set(course.joined(operation))
     if name in {"tril", "triu"}:
         yield Hide(operation, "triangle", None, 0.0)
     elif name == "masked_fill":

@@ -23,6 +23,8 @@ NOTHING = 1e-6
 _MOST = 1 << 25
 """Entries of a call's weights up to which they are looked at."""
 
+_TURNS = frozenset({"transpose", "permute", "mT", "T", "t", "adjoint"})
+
 _UNREAD = frozenset({"mask", "overwritten", "scores", "bias"})
 
 
@@ -45,6 +47,16 @@ class Seen:
             return []
 
     @cached_property
+    def joined(self) -> dict[int, Tensor]:
+        """What joins the scores where keys are hidden, as the run in float64 has it."""
+        if self.course is None:
+            return {}
+        tape, values = self.course.tape, [h.value for h in self.hides if h.value is not None]
+        if not self.subject.base.is_faithful:
+            return {value: tape.tensors[value].detach() for value in values}
+        return tape.run(values, wide=True)
+
+    @cached_property
     def weights(self) -> Tensor | None:
         """What left the softmax, float64; None where it can't be had."""
         try:
@@ -61,6 +73,21 @@ class Seen:
         if call.kind == "eager":
             return call.weights().double()
         return call.recipe.weights(call.q.double(), call.k.double(), torch.float64)
+
+    @cached_property
+    def over_keys(self) -> bool:
+        """Whether the softmax runs over the keys: no row sums to more than 1."""
+        if self.call.recipe.normaliser_axis != "keys" or self.weights is None:
+            return False
+        return not bool((self.weights.nan_to_num(0.0).sum(-1) > 1 + NOTHING).any())
+
+    @cached_property
+    def turned(self) -> bool:
+        """Whether the weights are transposed on their way to v, so that keys and queries swap."""
+        if self.course is None or self.course.softmax not in self.course.main:
+            return False
+        after = self.course.main[self.course.main.index(self.course.softmax) + 1 :]
+        return any(operation.name in _TURNS for operation in after[:-1])
 
     @cached_property
     def hidden(self) -> Tensor | None:
@@ -103,7 +130,7 @@ class Seen:
         if course is None:
             raise ValueError("a call without its operations hides nothing that could be read")
         if joined is None and hide.value is not None:
-            joined = course.tape.tensors[hide.value].detach()
+            joined = self.joined[hide.value]
         marked = hide.hidden(joined)
         size = (self.call.batch, self.call.heads, self.call.queries, self.call.keys)
         if len(course.main) == 1:
@@ -128,6 +155,8 @@ class Seen:
         if self.hidden is None or self.weights is None:
             return self.hidden
         weights = self.weights
+        if weights.shape != self.hidden.shape:
+            return None
         hollow = weights.isnan().any(-1, keepdim=True) | self.hidden.all(-1, keepdim=True)
         return self.hidden & ((weights <= NOTHING) | hollow)
 

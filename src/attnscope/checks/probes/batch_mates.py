@@ -1,4 +1,4 @@
-"""Another sample of the batch is changed: no other one may move."""
+"""One sample of the batch is changed: no other one may move."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
 
-__all__ = ["BatchMates", "batch_mates"]
+__all__ = ["BatchMates", "batch_mates", "with_other_sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class BatchMates:
     """Outputs of the other samples, when one sample is another one.
 
     changed: the sample that was replaced; largest: how far others moved at most; moved: how many of
-    them by more than `noise`; own: how far the changed sample itself moved. token_reach: how far
+    them, out of `others`, by more than `noise`; own: how far the changed sample itself moved. token_reach: how far
     other tokens of a sample move when one of its tokens is changed; None where none can be told.
     """
 
@@ -34,6 +34,8 @@ class BatchMates:
     noise: float
     token_reach: float | None
 
+    others: int = 0
+
     @property
     def leaks(self) -> bool:
         """Whether a sample depends on its batch mates."""
@@ -42,7 +44,9 @@ class BatchMates:
 
 @probe
 def batch_mates(subject: Subject) -> BatchMates:
-    """Replace the last sample and compare the outputs of all others, in eval mode.
+    """Replace a sample and compare the outputs of all others, in eval mode.
+
+    The last one, and where none moves the first: under a causal mask the last reaches nobody.
 
     Raises:
         Skipped: there is no batch of two samples, or the output has no axis of samples.
@@ -56,26 +60,27 @@ def batch_mates(subject: Subject) -> BatchMates:
     axis, tokens = along(subject, subject.output)
     if axis is None:
         raise Skipped("the output has no axis of samples, so that none can be said to move")
-    last = batch - 1
-    gap = gap_along(subject.output, subject.main_output(_with_other_sample(subject, last)), axis)
-    others = gap[:last]
-    return BatchMates(
-        stream,
-        last,
-        float(others.max()),
-        int((others > subject.noise).sum()),
-        float(gap[last]),
-        subject.noise,
-        _token_reach(subject, stream, axis, tokens),
-    )
+    reach = _token_reach(subject, stream, axis, tokens)
+    for changed in (batch - 1, 0):
+        after = subject.main_output(with_other_sample(subject, changed))
+        gap = gap_along(subject.output, after, axis)
+        own, others = float(gap[changed]), torch.cat((gap[:changed], gap[changed + 1 :]))
+        moved = int((others > subject.noise).sum())
+        found = BatchMates(
+            stream, changed, float(others.max()), moved, own, subject.noise, reach, batch - 1
+        )
+        if found.leaks:
+            break
+    return found
 
 
-def _with_other_sample(subject: Subject, sample: int) -> Given:
-    """Return inputs in which every token of one sample is another one, in all sequences."""
-    given = subject.given
+def with_other_sample(subject: Subject, sample: int) -> Given:
+    """Return inputs in which every token of one sample is another one, in all sequences that have it."""
+    given, main = subject.given, subject.roles.main
+    samples = main.batch(given) if main is not None else 1
     for stream in subject.roles.streams:
-        if stream.batch_axis is None:
-            continue
+        if stream.batch_axis is None or stream.batch(given) != samples:
+            continue  # shared by all samples
         where = torch.zeros(stream.batch(given), max(stream.length(given), 1), dtype=torch.bool)
         where[sample] = True
         given = other_tokens(subject, stream, where, given)

@@ -7,6 +7,7 @@ where it landed. Likewise each position of the context is changed alone, on the 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.checks.course import representatives
 from attnscope.checks.influence import differs
 from attnscope.checks.probe import probe
 from attnscope.checks.subject.roles import Stream
@@ -23,7 +25,7 @@ from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Coded", "Landing", "Token", "coded"]
+__all__ = ["Coded", "Landing", "Token", "coded", "heads_of"]
 
 Side: TypeAlias = Literal["q", "k", "v", "out"]
 Token: TypeAlias = tuple[int, int]
@@ -51,43 +53,43 @@ class Landing:
 class Coded:
     """The landings of one call, by side; sides of which nothing is known are left out.
 
-    streams: sizes (samples, positions) of what each projection receives.
+    sizes: (samples, positions) of what each projection receives; axes: where these run there.
     """
 
     call: Call
     landings: Mapping[Side, tuple[Landing, ...]] = field(default_factory=dict)
     sizes: Mapping[Side, tuple[int, int]] = field(default_factory=dict)
+    axes: Mapping[Side, tuple[int | None, int]] = field(default_factory=dict)
 
 
 @probe
 def coded(subject: Subject) -> tuple[Coded, ...]:
-    """Code the tokens of every call that lies on the tape of the base run."""
-    found = []
-    for located in subject.base.located:
-        landings: dict[Side, tuple[Landing, ...]] = {}
-        sizes: dict[Side, tuple[int, int]] = {}
-        for side, received in located.received.items():
-            axes = _axes_of(subject, received)
-            if axes is None:
-                continue
-            sizes[side] = _sizes(subject, received, axes)  # type: ignore[index]
-            made = _try(
-                lambda s=side, r=received, a=axes: tuple(_inward(subject, located, s, r, a))
-            )  # type: ignore[misc]
-            if made:
-                landings[side] = made  # type: ignore[index]
-        out = _try(lambda at=located: tuple(_outward(subject, at)))  # type: ignore[misc]
-        if out:
-            landings["out"] = out
-        found.append(Coded(located.call, landings, sizes))
-    return tuple(found)
+    """Code the tokens of one call of each kind that lies on the tape of the base run."""
+    return tuple(_code_of(subject, located) for located in representatives(subject))
 
 
-def _try(make: object) -> tuple[Landing, ...] | None:
-    try:
-        return make()  # type: ignore[operator, no-any-return]
-    except (AttnscopeError, RuntimeError, IndexError, KeyError):
-        return None  # this side can't be run by itself; the others may
+def _code_of(subject: Subject, located: Located) -> Coded:
+    landings: dict[Side, tuple[Landing, ...]] = {}
+    sizes: dict[Side, tuple[int, int]] = {}
+    known: dict[Side, tuple[int | None, int]] = {}
+    for side in _INWARD:
+        received = located.received.get(side)
+        axes = _axes_of(subject, received) if received is not None else None
+        if received is None or axes is None:
+            continue
+        known[side], sizes[side] = axes, _sizes(subject, received, axes)
+        with contextlib.suppress(*_CANT):
+            landings[side] = tuple(_inward(subject, located, side, received, axes))
+    with contextlib.suppress(*_CANT):
+        landings["out"] = tuple(_outward(subject, located))
+    made = {side: found for side, found in landings.items() if found}
+    return Coded(located.call, made, sizes, known)
+
+
+_INWARD: tuple[Side, ...] = ("q", "k", "v")
+
+_CANT = (AttnscopeError, RuntimeError, IndexError, KeyError, TypeError, ValueError)
+"""What running a part of a model by itself raises where that can't be done."""
 
 
 def _inward(
@@ -111,19 +113,56 @@ def _outward(subject: Subject, located: Located) -> Iterator[Landing]:
     axes = None if output is None else _axes_of(subject, output)
     if output is None or axes is None:
         return
-    tape = subject.base.tape
-    values = [value for value, _ in located.spots["context"]]
+    tape, parts = subject.base.tape, heads_of(subject, located)
+    values = [value for part in parts for value, _ in part.spots["context"]]
     before = tape.run([output, *values], wide=True)
-    context = located.read("context", before)
-    batch, heads, queries, _ = context.shape
+    batch, _, queries, _ = located.read("context", before).shape
     for token in _tokens((batch, queries)):
         rows = []
-        for head in range(min(heads, _MOST_TOKENS)):
-            changed = context.clone()
-            changed[token[0], head, token[1]] += 1.0 + context[token[0], head, token[1]].abs().max()
-            after = tape.run([output], located.write("context", changed), wide=True)[output]
+        for part, head in itertools.islice(_single_heads(parts, before), _MOST_TOKENS):
+            changed = part.read("context", before).clone()
+            row = changed[token[0], head, token[1]]
+            row += 1.0 + row.abs().max()
+            after = tape.run([output], part.write("context", changed), wide=True)[output]
             rows.append(_by_token(differs(before[output], after), axes))
         yield Landing(token, torch.stack(rows))
+
+
+def _single_heads(
+    parts: tuple[Located, ...], values: Mapping[int, Tensor]
+) -> Iterator[tuple[Located, int]]:
+    for part in parts:
+        yield from ((part, head) for head in range(part.read("context", values).shape[1]))
+
+
+def heads_of(subject: Subject, located: Located) -> tuple[Located, ...]:
+    """Return the calls that are heads of one attention: a loop makes a call of each.
+
+    They read the same tokens at the same positions (blocks of queries don't), and are merged.
+    """
+    received, tape = located.received.get("q"), subject.base.tape
+    axes = _axes_of(subject, received) if received is not None else None
+    others = [each for each in subject.base.located if _may_be_heads(each, located)]
+    if received is None or axes is None or len(others) < 2:
+        return (located,)
+    wanted = [value for each in others for value, _ in each.spots["q"]]
+    before = tape.run([received, *wanted], wide=True)
+    token = (0, min(1, _sizes(subject, received, axes)[1] - 1))
+    after = tape.run(wanted, {received: _changed(before[received], axes, token)}, wide=True)
+    moved = {id(each): _landing(each, before, after) for each in others}
+    own = moved[id(located)]
+    return tuple(each for each in others if torch.equal(moved[id(each)], own))
+
+
+def _landing(
+    located: Located, before: Mapping[int, Tensor], after: Mapping[int, Tensor]
+) -> Tensor:
+    return differs(located.read("q", before), located.read("q", after)).any(-1)
+
+
+def _may_be_heads(each: Located, located: Located) -> bool:
+    same = each.output == located.output and each.received.get("q") == located.received.get("q")
+    return same and each.shape == located.shape and "q" in each.spots and "context" in each.spots
 
 
 def _tokens(sizes: tuple[int, int]) -> Iterator[Token]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
@@ -17,39 +18,96 @@ __all__ = ["RULE"]
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.batch_mates import batch_mates
-    from attnscope.checks.probes.coded import coded
-    from attnscope.checks.structure.landing import runs_over_samples
-    from attnscope.checks.structure.splitting import line_of_axes
+    from attnscope.checks.structure.batch_axis import said_of
 
     mates = batch_mates(subject)
     if not mates.leaks:
         return
+    said = said_of(subject, mates.stream)
+    if said.axis not in {None, mates.stream.batch_axis}:
+        return  # the first axis are the tokens: what was changed is no sample
+    found = next(_over_samples(subject, mates), None) or _mixed(subject, mates)
+    if found is None:
+        return
+    if said.axis is not None or found.message.startswith(_BOTH):
+        yield found
+        return
+    name = mates.stream.name
+    yield replace(
+        found,
+        severity="note",
+        message=f"{found.message}; nothing says that axis 0 of {name} is the batch",
+        fix=f"If axis 0 of {name} is the sequence, declare expect batch_axis=1. If it is the batch: {found.fix}",
+    )
+
+
+_BOTH = "the weights over the tokens"
+
+
+def _over_samples(subject: Subject, mates: BatchMates) -> Iterator[Finding]:
+    """A call whose keys are the samples."""
+    from attnscope.checks.probes.coded import coded
+    from attnscope.checks.structure.landing import runs_over_samples
+    from attnscope.checks.structure.splitting import line_of_axes
+
     for each in coded(subject):
         keys = runs_over_samples(each)
-        if keys is None:
-            continue
-        yield RULE.found(
-            _message(mates, keys.samples, keys.keys),
-            {
-                "changed_sample": mates.changed,
-                "moved_in_other_samples": mates.largest,
-                "noise": mates.noise,
-                "samples_moved": mates.moved,
-                "keys": keys.keys,
-                "batch": keys.samples,
-                "token_moves_other_tokens": mates.token_reach,
-            },
-            source=line_of_axes(subject, each.call),
-            call=each.call,
-        )
-        return
+        if keys is not None:
+            yield RULE.found(
+                f"the {keys.keys} keys of each query are {_rows(mates, keys.samples)}: {_moved(mates)}",
+                {**_numbers(mates), "keys": keys.keys, "batch": keys.samples},
+                source=line_of_axes(subject, each.call),
+                call=each.call,
+            )
 
 
-def _message(mates: BatchMates, samples: int, keys: int) -> str:
+def _mixed(subject: Subject, mates: BatchMates) -> Finding | None:
+    """Find an operation of an attention, or around it, that mixes samples."""
+    from attnscope.checks.probes.coded import coded
+    from attnscope.checks.structure.landing import scrambled
+    from attnscope.checks.structure.mixing import keys_are_tokens, where_samples_mix
+
+    if any(scrambled(each) is not None for each in coded(subject)):
+        return None  # pieces of tokens move between samples too
+    found = where_samples_mix(subject, mates)
+    if found is None:
+        return None
+    tokens = any(keys_are_tokens(each) for each in coded(subject))
+    if found.is_softmax and tokens:
+        text = f"{_BOTH} are normalised over the samples of the batch: {_moved(mates)}"
+    else:
+        text = f"attention mixes the samples of the batch in {found.operation.name}: {_moved(mates)}"
+    return RULE.found(
+        text,
+        {**_numbers(mates), "operation": found.operation.name},
+        source=found.operation.source,
+        call=found.call,
+        fix=_FIX_OF_SOFTMAX if found.is_softmax else _FIX_OF_MIXING,
+    )
+
+
+def _rows(mates: BatchMates, rows: int) -> str:
+    """Return what the keys are; a model may have laid each sample out in several rows."""
+    samples = mates.others + 1
+    if rows == samples:
+        return f"the {samples} samples of the batch"
+    return f"{rows} rows of all {samples} samples of the batch"
+
+
+def _numbers(mates: BatchMates) -> dict[str, Any]:
+    return {
+        "changed_sample": mates.changed,
+        "moved_in_other_samples": mates.largest,
+        "noise": mates.noise,
+        "samples_moved": mates.moved,
+        "token_moves_other_tokens": mates.token_reach,
+    }
+
+
+def _moved(mates: BatchMates) -> str:
     text = (
-        f"the {keys} keys of each query are the {samples} samples of the batch: changing one sample "
-        f"moves {mates.moved} of {samples - 1} others, by up to {mates.largest:.2g} "
-        f"(noise {mates.noise:.1g})"
+        f"changing one sample moves {mates.moved} of {mates.others} others, by up to "
+        f"{mates.largest:.2g} (noise {mates.noise:.1g})"
     )
     if mates.token_reach is None:
         return text
@@ -57,6 +115,12 @@ def _message(mates: BatchMates, samples: int, keys: int) -> str:
         return f"{text}, and changing a token moves no other token of its own sample"
     return f"{text}; changing a token moves others of its sample by {mates.token_reach:.2g}"
 
+
+_FIX_OF_SOFTMAX = "Take the softmax over the keys: scores.softmax(dim=-1)."
+_FIX_OF_MIXING = (
+    "Keep the batch an axis of its own from the projections to the output, view(batch, length, heads, "
+    "head_dim), or mask out the tokens of other samples."
+)
 
 RULE = Rule(
     code="AS102",

@@ -37,26 +37,48 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 "lands_at": [list(place) for place in found.places[:_MOST_SHOWN]],
                 "heads": found.heads,
             },
-            source=line_of_scramble(subject, each.call, found),
+            source=line_of_scramble(subject, each, found),
             call=each.call,
             fix=_FIX_OF_MERGE if found.side == "out" else None,
         )
 
 
 def _message(found: Scramble) -> str:
-    shown = ", ".join(f"head {head} position {at}" for head, at in found.places[:_MOST_SHOWN])
-    more = len(found.places) - _MOST_SHOWN
-    tail = f" and {more} more" if more > 0 else ""
     if found.side == "out":
         tokens = ", ".join(f"head {head} to token {at}" for head, at in found.places[:_MOST_SHOWN])
+        more = len(found.places) - _MOST_SHOWN
+        tail = f" and {more} more" if more > 0 else ""
         return (
             f"merging heads mixes tokens: what the heads computed for position {found.token[1]} "
             f"goes to different tokens of the output: {tokens}{tail}"
         )
     return (
         f"splitting heads mixes tokens: the features of token {found.token[1]} land in {found.side} at "
-        f"{shown}{tail} instead of at position {found.token[1]} of every head"
+        f"{_shown(found.places)} instead of at position {found.token[1]} of every head"
     )
+
+
+def _shown(places: tuple[tuple[int, int], ...]) -> str:
+    """Return "head 0 positions 0 to 3 and head 1 position 4" for such places."""
+    heads: dict[int, list[int]] = {}
+    for head, at in places:
+        if at not in heads.setdefault(head, []):
+            heads[head].append(at)
+    parts = [f"head {head} {_span(sorted(heads[head]))}" for head in sorted(heads)]
+    shown = parts[:_MOST_SHOWN]
+    more = len(parts) - len(shown)
+    tail = [f"{more} more heads"] if more else []
+    return " and ".join(filter(None, [", ".join(shown if more else shown[:-1]), *(tail or shown[-1:])]))
+
+
+def _span(positions: list[int]) -> str:
+    """Return "position 4", "positions 0 to 3" or "positions 0, 2 and 5"."""
+    if len(positions) == 1:
+        return f"position {positions[0]}"
+    if positions[-1] - positions[0] == len(positions) - 1:
+        return f"positions {positions[0]} to {positions[-1]}"
+    some = ", ".join(map(str, positions[:_MOST_SHOWN]))
+    return f"positions {some}" + (" and more" if len(positions) > _MOST_SHOWN else "")
 
 
 _FIX_OF_MERGE = (

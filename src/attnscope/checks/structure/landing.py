@@ -128,16 +128,14 @@ def _merged_wrongly(coded: Coded) -> Scramble | None:
     inward = [each for each in coded.landings.get("q", ()) if each.token[0] == 0]
     if not inward or any(len({at for _, at in _cells(each.entries)}) != 1 for each in inward):
         return None
-    if inward[0].entries.shape[1] < 2 or not all(
-        bool(each.entries[0].any(-1).all()) for each in inward
-    ):
+    if not all(bool(each.entries[0].any(-1).all()) for each in inward):
         return None
     for landing in coded.landings.get("out", ()):
         tokens = [_rows_of(head) for head in landing.entries]
         single = all(len(each) == 1 for each in tokens)
         if single and len(set(map(frozenset, tokens))) > 1:
             places = tuple((head, min(each)[1]) for head, each in enumerate(tokens))
-            return Scramble("out", landing.token, places, coded.call.heads)
+            return Scramble("out", landing.token, places, len(tokens))
     return None
 
 

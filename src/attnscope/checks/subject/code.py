@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -13,7 +14,7 @@ from torch import nn
 
 from attnscope.checks.subject.names import BATCH_NAMES, LENGTH_NAMES
 
-__all__ = ["batch_axis_in_code", "names_of_sizes", "own_classes", "tree_of", "trees"]
+__all__ = ["batch_axis_in_code", "batch_axis_in_words", "names_of_sizes", "own_classes", "tree_of", "trees"]
 
 _LIBRARIES = ("torch", "attnscope.nn")
 
@@ -47,6 +48,46 @@ def trees(run: Any) -> Iterator[ast.AST]:
 def batch_axis_in_code(run: Any, name: str) -> int | None:
     """Return the batch axis that a forward's own variables name for one of its arguments."""
     return _batch_axis(names_of_sizes(run, name))
+
+
+def batch_axis_in_words(run: Any, name: str) -> int | None:
+    """Return the batch axis that docstrings and comments give an argument, such as "(batch, time, …)".
+
+    Lines that name the argument are read first, then all; those that disagree say nothing.
+    """
+    owner = type(run) if isinstance(run, nn.Module) else inspect.unwrap(run)
+    if isinstance(owner, type) and owner.__module__.startswith(_LIBRARIES):
+        return None
+    try:
+        lines = inspect.getsource(owner).splitlines()
+    except (OSError, TypeError):
+        return None
+    naming = re.compile(rf"\b{re.escape(name)}\b")
+    for chosen in ([line for line in lines if naming.search(line)], lines):
+        said = {axis for line in chosen for axis in _axes_in_words(line)}
+        if said:
+            return said.pop() if len(said) == 1 else None
+    return None
+
+
+def _axes_in_words(line: str) -> Iterator[int]:
+    """Iterate over the batch axes of shapes that stand in a comment or a docstring."""
+    _, sign, comment = line.partition("#")
+    text = comment if sign else line
+    if not sign and re.search(r"\w\(|=|return ", text):  # code
+        return
+    for first, second in _SHAPE.findall(text):
+        known = [_WORDS.get(each.lower(), each) for each in (first, second)]
+        batch = [at for at, each in enumerate(known) if each in BATCH_NAMES or each == "N"]
+        if len(batch) == 1 and (known[batch[0]] != "N" or known[1 - batch[0]] in LENGTH_NAMES):
+            yield batch[0]
+
+
+_WORDS = {"batchsize": "batch", "samples": "batch", "sample": "batch", "examples": "batch"}
+"""Further words for the batch, in prose."""
+
+_SHAPE = re.compile(r"(?:[(\[]\s*|\b)([A-Za-z_]+)\s*(?:,|\bx\b|×|\*)\s*([A-Za-z_]+)(?=\s*(?:,|\bx\b|×|\*|[)\]]))")
+"""The first two names of "(batch, length, width)", "[b, n, e]", "batch x time x features"."""
 
 
 def names_of_sizes(run: Any, name: str) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -21,13 +22,16 @@ _LOOSE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class Given:
     """Arguments of one run, by name.
 
-    values: by the name of the parameter ("args[0]" where the forward takes any number); parameters:
-    what the forward takes; positional: names that are handed on by position, in order.
+    values: by the name of the parameter ("args[0]" where the forward takes any number), or, for what
+    lies in a dict that is an argument, by its key there. parameters: what the forward takes;
+    positional: names that are handed on by position, in order; batches: which keys make up each
+    argument that is a dict of tensors.
     """
 
     values: Mapping[str, Any]
     parameters: tuple[inspect.Parameter, ...]
     positional: tuple[str, ...] = ()
+    batches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Callable[..., Any], inputs: Any) -> Given:
@@ -50,28 +54,29 @@ class Given:
                 f"{error}; it takes ({wanted})",
                 "give a dict of keyword arguments, a tuple of positional ones, or one tensor",
             ) from error
-        kinds = {p.name: p.kind for p in parameters}
         values: dict[str, Any] = {}
-        positional = []
+        positional: list[str] = []
         for name, value in bound.arguments.items():
-            if kinds[name] is inspect.Parameter.VAR_POSITIONAL:
+            kind = bound.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL:
                 loose = {f"{name}[{at}]": each for at, each in enumerate(value)}
                 values |= loose
                 positional += list(loose)
-            elif kinds[name] is inspect.Parameter.VAR_KEYWORD:
+            elif kind is inspect.Parameter.VAR_KEYWORD:
                 values |= value
             else:
                 values[name] = value
-                if kinds[name] is inspect.Parameter.POSITIONAL_ONLY or _before_loose(
-                    name, parameters, values
-                ):
+                if kind is inspect.Parameter.POSITIONAL_ONLY or len(positional) < len(args):
                     positional.append(name)
-        return cls(values, parameters, tuple(positional))
+        return _opened(cls(values, parameters, tuple(positional)))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the positional and the named arguments."""
-        args = tuple(self.values[name] for name in self.positional if name in self.values)
-        return args, {k: v for k, v in self.values.items() if k not in self.positional}
+        whole = dict(self.values)
+        for name, keys in self.batches.items():
+            whole[name] = {key: whole.pop(key) for key in keys if key in whole}
+        present = list(itertools.takewhile(whole.__contains__, self.positional))
+        return tuple(whole[n] for n in present), {k: v for k, v in whole.items() if k not in present}
 
     def call(self, run: Callable[..., Any]) -> Any:
         """Call `run` with the values; tensors are handed over as copies, so that none is changed.
@@ -159,14 +164,18 @@ def _as_call(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     )
 
 
-def _before_loose(
-    name: str, parameters: tuple[inspect.Parameter, ...], values: Mapping[str, Any]
-) -> bool:
-    """Return whether an argument stands before `*args` that were given."""
-    names = [p.name for p in parameters]
-    loose = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), None)
-    del values
-    return loose is not None and names.index(name) < names.index(loose)
+def _opened(given: Given) -> Given:
+    """Take dicts of tensors apart: forward(batch) means what the entries of the batch mean."""
+    values, batches = dict(given.values), {}
+    for name, value in given.values.items():
+        if type(value) is not dict or not any(isinstance(v, Tensor) for v in value.values()):
+            continue
+        taken = (set(values) - {name}) | {p.name for p in given.parameters}
+        if all(isinstance(key, str) and key not in taken for key in value):
+            del values[name]
+            values |= value
+            batches[name] = tuple(value)
+    return replace(given, values=values, batches=batches)
 
 
 def _name(run: Callable[..., Any]) -> str:

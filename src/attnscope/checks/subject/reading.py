@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.checks.subject import names as habits
-from attnscope.checks.subject.code import batch_axis_in_code, names_of_sizes
+from attnscope.checks.subject.code import batch_axis_in_code, batch_axis_in_words, names_of_sizes
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.padded import paddings
 from attnscope.checks.subject.roles import Kind, Roles, Stream
@@ -103,6 +103,11 @@ class _Reader:
             return Stream(name, kind, 0, None, memory, why="pictures: the batch is the first axis")
         if tensor.dim() == 2 and kind == "features" and not _is_torch_layer(self.run):
             return self._table(name, memory=memory)
+        if kind == "ids" and tensor.dim() > 2:  # rows and columns of a table, frames, codebooks
+            said = self._said_by_code(name)
+            axis, why = said if said is not None else (0, "")
+            why = why or "assumed: the batch is the first axis"
+            return Stream(name, kind, axis, None, memory, said is not None, why)
         if tensor.dim() == (1 if kind == "ids" else 2):
             return Stream(name, kind, None, 0, memory, why="one sample without a batch axis")
         axis, why = self._batch_axis(name, tensor)
@@ -118,8 +123,10 @@ class _Reader:
             return None
         whole = not tensor.is_floating_point() and not tensor.is_complex()
         if whole:
-            if habits.is_lengths(name) or tensor.dim() not in {1, 2}:
+            if habits.is_lengths(name) or not tensor.dim():
                 return None
+            if tensor.dim() > 2:
+                return "ids" if habits.is_ids(name) else None
             return "ids" if tensor.dim() == 2 or habits.is_ids(name) else None
         if tensor.dim() == 4:
             return "heads" if takes_qkv(self.run) else "image"
@@ -155,9 +162,9 @@ class _Reader:
         declared = _declared_by_torch(self.run)
         if declared is not None:
             return declared
-        in_code = batch_axis_in_code(self.run, name)
-        if in_code is not None:
-            return in_code, f"its forward unpacks the shape of {name} so"
+        said = self._said_by_code(name)
+        if said is not None:
+            return said
         by_mask = self._by_mask(tensor)
         if by_mask is not None:
             return by_mask, "a mask (batch, length) has these sizes"
@@ -168,6 +175,16 @@ class _Reader:
             "where they aren't, declare expect batch_axis and sequence_axis"
         )
         return 0, ""
+
+    def _said_by_code(self, name: str) -> tuple[int, str] | None:
+        """Return the batch axis that the outermost forward gives an argument, and how."""
+        in_code = batch_axis_in_code(self.run, name)
+        if in_code is not None:
+            return in_code, f"its forward unpacks the shape of {name} so"
+        in_words = batch_axis_in_words(self.run, name)
+        if in_words is not None:
+            return in_words, f"its docstring or a comment gives the shape of {name} so"
+        return None
 
     def _by_mask(self, tensor: Tensor) -> int | None:
         """Return the batch axis that a padding mask of the same sizes shows."""

@@ -19,7 +19,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.intent import Intent, causal_intent
 from attnscope.checks.subject.reading import read_roles
-from attnscope.checks.subject.restoring import restored
+from attnscope.checks.subject.restoring import restored, seeded
 from attnscope.checks.subject.roles import Roles
 from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.outputs import outputs_of
@@ -112,7 +112,8 @@ class Subject:
     def watched(self, given: Given, *, train: bool = False) -> Side:
         """Run it under watch; never raises what the model raises (see `Side.error`)."""
         args, kwargs = given.arguments()
-        with restored(self.run), self._mode(train=train):
+        with restored(self.run, given.values), self._mode(train=train):
+            seeded(self.seed)
             return watch(Watched(self.name, self.run), args, kwargs, self.seed)
 
     def input_value(self, name: str) -> int | None:
@@ -154,10 +155,11 @@ class Subject:
         seed: int | None = None,
     ) -> Any:
         """Run it as its user would and return what it returns; errors as `outputs`."""
+        called = Watched(self.name, self.run)
         with restored(self.run), self._mode(train=train), torch.set_grad_enabled(graded):
-            torch.manual_seed(self.seed if seed is None else seed)
+            seeded(self.seed if seed is None else seed)
             try:
-                return (given or self.given).call(self.run)
+                return (given or self.given).call(lambda *args, **named: called.call(args, named))
             except Exception as error:
                 text = " ".join(str(error).split())[:200]
                 raise Skipped(f"the model raised {type(error).__name__}: {text}") from error
@@ -223,5 +225,9 @@ class Subject:
     def _mode(self, *, train: bool) -> Iterator[None]:
         """Put the model into a mode; `restored` puts its own back."""
         if self.model is not None:
-            self.model.train(train)
+            try:
+                self.model.train(train)
+            except Exception:  # noqa: BLE001  some refuse to be switched: their parts don't
+                for module in self.model.modules():
+                    module.training = train
         yield

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import linecache
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -16,35 +17,75 @@ from attnscope.calls.source import Source
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["line_in_common_owner"]
+__all__ = ["line_in_common_owner", "users_line"]
 
 _OTHERS = (str(Path(torch.__file__).resolve().parent), str(Path(__file__).resolve().parents[2]))
+
+_INSTALLED = "-packages"
+"""In the path of every library: site-packages, dist-packages."""
 
 
 def line_in_common_owner(subject: Subject, at_fault: str, right: Iterable[str]) -> Source | None:
     """Return the line that calls a module, in the forward of the module that it shares with others.
 
     Where one line serves layers that are right and layers that are wrong, what is wrong is said by
-    whoever calls them. at_fault, right: dotted paths of modules. None: there is no such line.
+    whoever calls them. at_fault, right: dotted paths of modules; of those that are right the nearest
+    counts. None: there is no such line.
     """
     if subject.model is None:
         return None
-    paths = [at_fault.split("."), *(path.split(".") for path in right)]
-    shared = 0
-    while all(len(path) > shared and path[shared] == paths[0][shared] for path in paths):
-        shared += 1
-    if len(paths) < 2 or shared >= len(paths[0]):
+    own = at_fault.split(".")
+    shared = max((_shared(own, path.split(".")) for path in right), default=len(own))
+    if shared >= len(own):
         return None
     try:
         module = subject.model.get_submodule(at_fault)
     except AttributeError:
         return None
-    owner = _owner(subject.model, paths[0][:shared])
+    owner = _owner(subject.model, own[:shared])
+    return _first_line(subject, module, lambda frame: frame.f_locals.get("self") is owner)
+
+
+def _shared(one: list[str], other: list[str]) -> int:
+    """Return how many names two paths have in common at their beginning."""
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count
+
+
+def users_line(subject: Subject, path: str, line: Source) -> Source:
+    """Return the line of the user's own code that calls a module, where `line` is in a library.
+
+    What a user wrote is at fault where a model is his and the attention inside is a library's; a
+    model that is a library's itself is left with its own line.
+    """
+    model = subject.model
+    if model is None or _INSTALLED not in line.file or not path:
+        return line
+    home = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
+    if _INSTALLED in home:
+        return line
+    with contextlib.suppress(AttributeError):
+        module = model.get_submodule(path)
+        found = _first_line(
+            subject, module, lambda frame: _INSTALLED not in frame.f_code.co_filename
+        )
+        return found or line
+    return line
+
+
+def _first_line(
+    subject: Subject, module: nn.Module, wanted: Callable[[FrameType], bool]
+) -> Source | None:
+    """Return the innermost wanted line that is being run when a module is called."""
     found: list[Source] = []
 
     def look(*_: Any) -> None:
         if not found:
-            found.extend(_lines_in(owner))
+            found.extend(_lines(wanted))
 
     handle = module.register_forward_pre_hook(look)
     try:
@@ -65,12 +106,12 @@ def _owner(model: nn.Module, path: list[str]) -> nn.Module:
     return model
 
 
-def _lines_in(owner: nn.Module) -> Iterable[Source]:
-    """Iterate over the lines of an owner's own code that are being run, innermost first."""
-    frame = sys._getframe(1)  # noqa: SLF001  the stack itself is what is asked for
+def _lines(wanted: Callable[[FrameType], bool]) -> Iterable[Source]:
+    """Iterate over the wanted lines on the stack, innermost first."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the stack itself is asked for
     while frame is not None:
         code = frame.f_code
-        if frame.f_locals.get("self") is owner and not code.co_filename.startswith(_OTHERS):
+        if not code.co_filename.startswith(_OTHERS) and wanted(frame):
             text = linecache.getline(code.co_filename, frame.f_lineno).strip()
             yield Source(code.co_filename, frame.f_lineno, code.co_name, text)
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back

@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.source import Source
-from attnscope.checks.course import Course, course_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.caller import line_in_common_owner
+from attnscope.checks.visibility.faulty_line import gives_weight, line_of_pairs
 from attnscope.checks.visibility.layers import Layer, layers_of
-from attnscope.checks.visibility.making import Pairs, line_of_making
 from attnscope.checks.visibility.prefix import prefix_of
 from attnscope.differ.sides.side import Side
 
@@ -56,13 +54,13 @@ def future_seen(subject: Subject, stream: Stream, side: Side | None = None) -> I
     right = [layer for layer in layers if not bool(seen[id(layer)].any())]
     for layer in layers:
         pairs = seen[id(layer)]
-        if not bool(pairs.any()):
+        if not bool(pairs.any()) or not gives_weight(layer, pairs):
             continue
         ahead = torch.arange(layer.keys) - torch.arange(layer.queries)[:, None]
         later = (ahead > 0).expand(pairs.shape)
         query, key = _furthest(pairs * ahead)
         share = float(pairs.sum()) / max(1, int(later.sum()))
-        yield Future(layer, pairs, query, key, share, _line(subject, layer, pairs, right, side))
+        yield Future(layer, pairs, query, key, share, _line(subject, layer, pairs, right))
 
 
 def _furthest(ahead: Tensor) -> tuple[int, int]:
@@ -97,46 +95,13 @@ def hidden_rows(layer: Layer) -> Tensor:
     """Return (batch, queries): rows that the mask lets see nothing; a low fill makes them uniform."""
     call = layer.call
     none = torch.zeros(layer.rows.batch, layer.queries, dtype=torch.bool)
-    whole = (call.batch, call.queries, call.keys) == (layer.rows.batch, layer.queries, layer.keys)
-    if len(layer.calls) > 1 or not whole or "mask" in call.recipe.unknown:
+    if not layer.is_one_call or "mask" in call.recipe.unknown:
         return none
     shown = call.recipe.mask.dense(call.queries, call.keys)
     return none | ~shown.any(-1).all(1)
 
 
-def _line(
-    subject: Subject, layer: Layer, pairs: Tensor, right: list[Layer], side: Side | None
-) -> Source:
-    course = _course(subject, layer, side)
-    if course is None:
-        return layer.call.source
+def _line(subject: Subject, layer: Layer, pairs: Tensor, right: list[Layer]) -> Source:
     later = torch.ones(layer.queries, layer.keys, dtype=torch.bool).triu(1)
-    hidden = later & ~layer.visible
-    missing = not bool(hidden.any())
-    calls = (course.call.batch, course.call.queries, course.call.keys)
-    if calls != (layer.rows.batch, layer.queries, layer.keys):
-        return line_of_making(course, _nothing(), missing=missing)
-    past = layer.visible & ~later
-    line = line_of_making(course, Pairs(*(x[:, None] for x in (pairs, past, hidden))), missing=missing)
-    same = [each for each in right if _same(_course(subject, each, side), course)]
-    if same:
-        other = line_in_common_owner(subject, layer.module, [each.module for each in same])
-        return other or line
-    return line
-
-
-def _same(one: Course | None, other: Course) -> bool:
-    """Return whether two calls are made at one line."""
-    if one is None:
-        return False
-    a, b = one.line(one.softmax), other.line(other.softmax)
-    return (a.file, a.line) == (b.file, b.line)
-
-
-def _course(subject: Subject, layer: Layer, side: Side | None) -> Course | None:
-    return course_of(subject, layer.call) if side is None else None
-
-
-def _nothing() -> Pairs:
-    none = torch.zeros(1, 1, 1, 1, dtype=torch.bool)
-    return Pairs(none, none, ~none)
+    sides = (pairs, layer.visible & ~later, later & ~layer.visible)
+    return line_of_pairs(subject, layer, [sides], right)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.capture.trail import LAYOUT
 from attnscope.checks.influence import differs
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
@@ -29,6 +30,9 @@ from attnscope.errors import AttnscopeError
 __all__ = ["Layer", "layers_of"]
 
 _CLOSE_TO_ZERO = 1e-3
+_STEPS = 6
+"""Rearrangements that are followed to where samples and tokens are apart."""
+
 _LARGE = 3.0
 """Times the largest entry: what tokens are changed by."""
 
@@ -71,6 +75,13 @@ class Layer:
         """Number of tokens that attend."""
         return self.rows.count
 
+    @property
+    def is_one_call(self) -> bool:
+        """Whether it is one call whose queries and keys are the tokens, one for one."""
+        call = self.call
+        sizes = (call.batch, call.queries, call.keys)
+        return len(self.calls) == 1 and sizes == (self.rows.batch, self.queries, self.keys)
+
     def reached_by(self, where: Tensor) -> Tensor:
         """Return which results move, (batch, queries), when the tokens at `where` are changed.
 
@@ -91,12 +102,16 @@ class Layer:
             columns.append(self.reached_by(where))
         return torch.stack(columns, -1)
 
+    @cached_property
+    def broken(self) -> Tensor:
+        """Results that are no numbers, (batch, queries): nothing can be seen to move there."""
+        return torch.stack([self.rows.by_token(each.isnan()) for each in self._results]).any(0)
+
     def _moved(self, where: Tensor) -> Tensor:
         tape = self.side.tape
         changed = {value: self._changed(value, where) for value in self.given}
         moved = torch.zeros(self.rows.batch, self.rows.count, dtype=torch.bool)
-        for held in self._queries:
-            before = self._base(held)
+        for held, before in zip(self._queries, self._results, strict=True):
             after = tape.run([self.returned], {**held, **changed}, wide=True)[self.returned]
             moved |= self.rows.by_token(differs(before, after))
         return moved
@@ -108,10 +123,6 @@ class Layer:
         noise = torch.randn(whole.shape, generator=generator, dtype=torch.float64)
         whole += where[..., None].to(torch.float64) * noise * _LARGE * (1.0 + whole.abs().max())
         return tokens.write(whole, tensor)
-
-    def _base(self, held: Mapping[int, Tensor]) -> Tensor:
-        at = self._queries.index(held)
-        return self._results[at]
 
     @cached_property
     def _plain(self) -> dict[int, Tensor]:
@@ -144,7 +155,7 @@ def _layers(subject: Subject, side: Side) -> Iterator[Layer]:
     groups: dict[tuple[int, ...], list[Located]] = {}
     for located in side.located:
         if all(located.spots.get(name) for name in ("q", "k", "v", "context")):
-            sources = tuple(sorted({*_sources(located)}))
+            sources = tuple(sorted({*_sources(side, located)}))
             groups.setdefault(sources, []).append(located)
     for calls in groups.values():
         with contextlib.suppress(AttnscopeError, RuntimeError, IndexError, KeyError, TypeError):
@@ -153,12 +164,12 @@ def _layers(subject: Subject, side: Side) -> Iterator[Layer]:
                 yield layer
 
 
-def _sources(located: Located) -> Iterable[int]:
+def _sources(side: Side, located: Located) -> Iterable[int]:
     """Return the values that the keys and values come from: what is projected, or they themselves."""
     received = located.received
     for name in ("k", "v"):
         if name in received:
-            yield received[name]
+            yield _together(side, received[name])
         else:
             yield from (value for value, _ in located.spots[name])
 
@@ -167,7 +178,7 @@ def _layer(subject: Subject, side: Side, calls: list[Located]) -> Layer | None:
     tape = side.tape
     for stream in subject.roles.streams:
         given = {}
-        for value in _sources(calls[0]):
+        for value in _sources(side, calls[0]):
             tokens = _placed(subject, calls[0], value, tuple(tape.tensors[value].shape), stream)
             if tokens is None:
                 break
@@ -187,8 +198,14 @@ def _placed(
     """Return where the tokens of a source lie; those of bare k and v are read off the call."""
     for name in ("k", "v", "context"):
         if any(value == spot for spot, _ in located.spots[name]) and len(shape) == 4:
-            sizes = (located.call.batch, located.call.keys if name != "context" else located.call.queries)
-            heads_first = shape[2] == sizes[1] and shape[1] in {located.call.kv_heads, located.call.heads}
+            sizes = (
+                located.call.batch,
+                located.call.keys if name != "context" else located.call.queries,
+            )
+            heads_first = shape[2] == sizes[1] and shape[1] in {
+                located.call.kv_heads,
+                located.call.heads,
+            }
             if shape[0] == sizes[0] and heads_first:
                 return Tokens(sizes[0], sizes[1], 0, (2,))
             if shape[0] == sizes[0] and shape[1] == sizes[1]:
@@ -207,7 +224,7 @@ def _returned(
     if len(contexts) == 1:
         options += list(contexts)
     main = subject.roles.main or stream
-    for value in options:
+    for value in (_apart(side, each) for each in options):
         if not contexts <= set(_behind(side, value, contexts)):
             continue
         for asked in (main, *subject.roles.streams):
@@ -216,6 +233,30 @@ def _returned(
             if tokens is not None and tokens.count > 0:
                 return value, tokens
     return None
+
+
+def _apart(side: Side, value: int) -> int:
+    """Return a result with samples and tokens on axes of their own, where it is so further on."""
+    tape, found = side.tape, value
+    for _ in range(_STEPS):
+        if tape.tensors[found].dim() != 2:
+            return found
+        users = [op for op in tape.users.get(found, []) if op.name in LAYOUT]
+        if not users:
+            break
+        found = users[0].defines[0]
+    return found if tape.tensors[found].dim() > 2 else value
+
+
+def _together(side: Side, value: int) -> int:
+    """Return what is received before its samples and tokens were put on one axis."""
+    tape, found = side.tape, value
+    for _ in range(_STEPS):
+        maker = tape.maker.get(found)
+        if tape.tensors[found].dim() != 2 or maker is None or maker.name not in LAYOUT:
+            break
+        found = next(iter(maker.values()))
+    return found if tape.tensors[found].dim() > 2 else value
 
 
 def _behind(side: Side, value: int, wanted: set[int]) -> set[int]:
@@ -237,7 +278,7 @@ def _own(
     asks = calls[0].received.get("q")
     if asks is None:
         asks = calls[0].spots["q"][0][0]
-    if asks in given:
+    if asks in given or _together(side, asks) in given:
         return True
     found = (value_in(side, subject.given, each.name) for each in subject.roles.streams)
     streams = {value for value in found if value is not None}
@@ -258,5 +299,7 @@ def _reads(subject: Subject, side: Side, given: Iterable[int]) -> frozenset[str]
 
 def _made_of(side: Side, value: int, inputs: set[int]) -> set[int]:
     """Return which inputs a value is made from."""
-    read = {each for operation in side.tape.program.needed((value,), {}) for each in operation.needs}
+    read = {
+        each for operation in side.tape.program.needed((value,), {}) for each in operation.needs
+    }
     return inputs & {value, *read}

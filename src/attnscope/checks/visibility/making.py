@@ -8,6 +8,7 @@ seen ones, and has the wrong ones on the wrong side, made the fault.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +17,11 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import Course
+from attnscope.differ.sides.located import Located
+from attnscope.differ.sides.side import Side
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Pairs", "line_of_making"]
+__all__ = ["Pairs", "course_on", "line_of_making"]
 
 _HIDES = -50.0
 """Below this an added number hides: the weight falls under 1e-21."""
@@ -37,51 +40,84 @@ class Pairs:
     unlike: Tensor
 
 
-def line_of_making(course: Course, pairs: Pairs, *, missing: bool = False) -> Source:
+def line_of_making(course: Course, ways: Sequence[Pairs], *, hides: bool) -> Source:
     """Return the line at fault of a call.
 
-    missing: no pair is treated as these should be, so that there is no mask to be wrong: then it is
-    the line of the softmax, or of the kernel.
+    ways: the wrong pairs against one set of other pairs or another; the first that says anything
+    counts. hides: whether any real pair is hidden. Where none is, and no mask was made either, it is
+    the line of the softmax or of the kernel.
     """
-    if missing or not bool(pairs.unlike.any()):
-        return course.line(course.softmax)
-    found = _first_wrong(course, pairs)
     applied = course.hiding[-1] if course.hiding else course.softmax
-    return course.line(found, applied)
+    values = _made(course)
+    for pairs in ways:
+        wrong = next((op for op, each in values if _is_wrong(each, course, pairs)), None)
+        if wrong is not None:
+            return course.line(wrong, applied)
+    pairs = ways[0]
+    if bool(pairs.unlike.any()):
+        return course.line(applied)
+    apart = Pairs(pairs.like, pairs.like, pairs.wrong)
+    made = any(_tells_apart(each, course, apart) for _, each in values)
+    return course.line(applied if made or hides else course.softmax)
 
 
-def _first_wrong(course: Course, pairs: Pairs) -> Operation | None:
-    values = [value for operation in course.aside for value in operation.defines]
-    if not values:
+def course_on(side: Side, located: Located) -> Course | None:
+    """Return the course of a call of any run; None where its tensors don't lie on the tape."""
+    spots = {
+        name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")
+    }
+    if not all(spots.values()):
         return None
+    held = {v: side.tape.tensors[v] for name in ("q", "k", "v") for v in spots[name]}
+    needed = side.tape.program.needed(tuple(spots["context"]), held)
+    reached = {*spots["q"], *spots["k"]}
+    main, aside = [], []
+    for operation in needed:
+        through = not reached.isdisjoint(operation.values())
+        (main if through else aside).append(operation)
+        if through:
+            reached.update(operation.defines)
+    return Course(located, side.tape, tuple(main), tuple(aside))
+
+
+def _made(course: Course) -> list[tuple[Operation, Tensor]]:
+    """Return what the operations aside of the course make: masks in the making, among others."""
+    made = [(operation, value) for operation in course.aside for value in operation.defines]
     try:
-        tensors = course.tape.run(values, wide=False)
+        tensors = course.tape.run([value for _, value in made], wide=False)
     except (AttnscopeError, RuntimeError, TypeError):
-        return None
-    for operation in course.aside:
-        for value in operation.defines:
-            if _is_wrong(tensors[value], course, pairs):
-                return operation
-    return None
+        return []
+    held = [
+        (operation, course.tape.tensors[value])
+        for operation in course.hiding
+        for value in course.joined(operation)
+        if value in course.tape.inputs
+    ]
+    return [*((operation, tensors[value]) for operation, value in made), *held]
 
 
 def _is_wrong(tensor: Tensor, course: Course, pairs: Pairs) -> bool:
     """Return whether a mask in the making has the wrong pairs on the wrong side."""
     spread = _over_pairs(tensor, course)
+    if spread is None or not _tells_apart(tensor, course, pairs):
+        return False
+    wrong = spread[pairs.wrong.expand(spread.shape)]
+    apart = spread[pairs.unlike.expand(spread.shape)]
+    return bool(wrong.numel()) and bool((wrong != apart[0]).all())
+
+
+def _tells_apart(tensor: Tensor, course: Course, pairs: Pairs) -> bool:
+    """Return whether one side of the pairs has one value, and the other side never has it."""
+    spread = _over_pairs(tensor, course)
     if spread is None:
         return False
-    shape = spread.shape
-    wrong, like, unlike = (
-        spread[each.expand(shape)] for each in (pairs.wrong, pairs.like, pairs.unlike)
-    )
-    if not (wrong.numel() and like.numel() and unlike.numel()):
+    like, unlike = (spread[each.expand(spread.shape)] for each in (pairs.like, pairs.unlike))
+    if not (like.numel() and unlike.numel()):
         return False
     apart = unlike.unique()
     if len(apart) != 1 or bool((like == apart[0]).any()):
         return False
-    if tensor.dtype != torch.bool and not _is_mask_like(like, float(apart[0])):
-        return False
-    return bool((wrong != apart[0]).all())
+    return tensor.dtype == torch.bool or _is_mask_like(like, float(apart[0]))
 
 
 def _is_mask_like(like: Tensor, apart: float) -> bool:

@@ -36,5 +36,7 @@ def prefix_of(subject: Subject, stream: Stream) -> Tensor:
         return positions < value.reshape(-1, 1)
     marks = value if value.shape == (batch, length) else value.mT
     if marks.shape != (batch, length):
-        raise Skipped(f"the prefix {said} has the shape {tuple(value.shape)}: give one mark a token")
+        raise Skipped(
+            f"the prefix {said} has the shape {tuple(value.shape)}: give one mark a token"
+        )
     return marks == marks[:, :1]

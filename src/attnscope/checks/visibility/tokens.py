@@ -80,8 +80,11 @@ def tokens_of(subject: Subject, shape: tuple[int, ...], stream: Stream) -> Token
     first, second = shape[:2]
     usual = 0 if stream.kind == "heads" else stream.batch_axis
     if len(shape) > 3:
-        return Tokens(batch, _product(shape[1:-1]), 0, tuple(range(1, len(shape) - 1))) \
-            if first == batch else None
+        return (
+            Tokens(batch, _product(shape[1:-1]), 0, tuple(range(1, len(shape) - 1)))
+            if first == batch
+            else None
+        )
     options = [axis for axis in (usual, 0, 1) if axis < 2 and shape[axis] == batch]
     if first == second == batch:
         options = [usual]

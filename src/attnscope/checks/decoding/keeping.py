@@ -1,0 +1,113 @@
+"""The line at which an author's code keeps something of the present tokens for later steps."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+
+from attnscope.calls.source import Source
+
+__all__ = ["line_of_keeping", "line_of_state"]
+
+_GROWS = frozenset({"append", "extend", "update", "copy_", "insert"})
+
+
+def line_of_keeping(near: Source | None) -> Source | None:
+    """Return the line of a function (the one around a line) that makes what it hands on as a cache.
+
+    That is the last item of what it returns, or else an attribute of the module that it sets.
+    """
+    function = _function_around(near) if near is not None else None
+    if near is None or function is None:
+        return None
+    line = _returned(function) or _set(function)
+    if line is None:
+        return None
+    return Source(near.file, line, function.name, linecache.getline(near.file, line).strip())
+
+
+def line_of_state(file: str, names: set[str], methods: tuple[str, ...]) -> Source | None:
+    """Return the line at which a method sets one of some attributes: the first method that does."""
+    tree = _tree(file)
+    functions = (
+        [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    )
+    for method in methods:
+        for function in functions:
+            if function.name == method:
+                for name, line in _attributes(function):
+                    if name in names:
+                        text = linecache.getline(file, line).strip()
+                        return Source(file, line, method, text)
+    return None
+
+
+def _returned(function: ast.FunctionDef) -> int | None:
+    for node in ast.walk(function):
+        if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Tuple):
+            continue
+        last = node.value.elts[-1]
+        if not isinstance(last, ast.Name):
+            return last.lineno
+        lines = [
+            each.lineno
+            for each in ast.walk(function)
+            if isinstance(each, ast.Assign)
+            and any(isinstance(t, ast.Name) and t.id == last.id for t in each.targets)
+        ]
+        return max(lines, default=node.lineno)
+    return None
+
+
+def _set(function: ast.FunctionDef) -> int | None:
+    return max((line for _, line in _attributes(function)), default=None)
+
+
+def _attributes(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
+    """Iterate over the attributes of `self` that a function sets or lets grow, with the lines."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign | ast.AugAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for each in targets:
+                for target in each.elts if isinstance(each, ast.Tuple) else [each]:
+                    name = _of_self(target)
+                    if name:
+                        yield name, node.lineno
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = _of_self(node.func.value)
+            if name and node.func.attr in _GROWS:
+                yield name, node.lineno
+
+
+def _of_self(node: ast.AST) -> str:
+    """Return the attribute of `self` that an expression is, or an item of."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    own = (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    )
+    return node.attr if own and isinstance(node, ast.Attribute) else ""
+
+
+def _function_around(near: Source) -> ast.FunctionDef | None:
+    tree = _tree(near.file)
+    if tree is None:
+        return None
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.lineno <= near.line <= (node.end_lineno or 0)
+    ]
+    return max(around, key=lambda node: node.lineno, default=None)
+
+
+@lru_cache(maxsize=64)
+def _tree(file: str) -> ast.AST | None:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return None

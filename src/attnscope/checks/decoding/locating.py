@@ -1,0 +1,94 @@
+"""Where a way of decoding goes wrong: the step and the full pass, each run once under watch."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls.source import Source
+from attnscope.checks.decoding.keeping import line_of_state
+from attnscope.checks.decoding.matching import Stretch
+from attnscope.checks.decoding.parting import Parting, first_parting
+from attnscope.checks.probes.cached_steps import Departure
+from attnscope.checks.subject.subject import Subject
+from attnscope.differ.sides.caches import fresh
+from attnscope.differ.sides.side import Side
+from attnscope.differ.sides.subject import Subject as Watched
+
+__all__ = ["line_left_behind", "parting_of", "runs_of"]
+
+_RESETS = ("reset", "reset_cache", "clear_cache")
+
+
+def runs_of(subject: Subject, found: Departure) -> tuple[Side, Side, Stretch] | None:
+    """Return the full pass and the step that departs, under watch, and which tokens it has."""
+    stepper = found.stepper
+    if stepper is None:
+        return None
+    ends = list(found.ends)
+
+    def run() -> tuple[Side, Side, Stretch] | None:
+        full, step = stepper.watched_whole(), stepper.watched_step(ends, found.step)
+        if full.error is not None or step.error is not None:
+            return None
+        stream = stepper.stream
+        start, stop = ends[found.step], ends[found.step + 1]
+        length, batch = stream.length(subject.given), stream.batch(subject.given)
+        return full, step, Stretch(start, stop, length, batch)
+
+    return subject.once(("cached runs", found.way), run)
+
+
+def parting_of(subject: Subject, found: Departure) -> Parting | None:
+    """Return where a way of decoding parts from the full pass."""
+    runs = runs_of(subject, found)
+    return first_parting(*runs) if runs is not None else None
+
+
+def line_left_behind(subject: Subject) -> Source | None:
+    """Return the line that should empty what a module keeps, or that fills it.
+
+    A module is run and reset; the attributes that hold tensors then, and did not before, are what is
+    left behind.
+    """
+    side = fresh(Watched(subject.name, subject.run))
+    if side.model is None:
+        return None
+    before = {path: _held(module) for path, module in side.model.named_modules()}
+    with torch.no_grad():
+        subject.given.call(side.model)
+    for module in side.model.modules():
+        reset = next((r for n in _RESETS if callable(r := getattr(module, n, None))), None)
+        if reset is not None:
+            reset()
+    for path, module in side.model.named_modules():
+        left = {name for name, count in _held(module).items() if count > before[path].get(name, 0)}
+        try:
+            file = inspect.getsourcefile(type(module))
+        except TypeError:
+            file = None
+        line = line_of_state(file, left, (*_RESETS, "forward")) if left and file else None
+        if line is not None:
+            return line
+    return None
+
+
+def _held(module: nn.Module) -> dict[str, int]:
+    """Return how many entries of tensors that are not zero each attribute holds."""
+    return {
+        name: _count(value, 0) for name, value in (*vars(module).items(), *module._buffers.items())
+    }  # noqa: SLF001  buffers, parameters left out
+
+
+def _count(value: Any, depth: int) -> int:
+    if isinstance(value, nn.Parameter | nn.Module):
+        return 0
+    if isinstance(value, Tensor):
+        return int(value.count_nonzero())
+    if depth > 3 or not isinstance(value, dict | list | tuple):  # noqa: PLR2004  containers in containers
+        return 0
+    items = value.values() if isinstance(value, dict) else value
+    return sum(_count(each, depth + 1) for each in items)

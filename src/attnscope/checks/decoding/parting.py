@@ -1,0 +1,158 @@
+"""The first operation of a cached step whose result is not what the full pass has at these tokens.
+
+Both runs are the same code but for branches: operations are paired by their lines, in order. The
+first pair that differs is at fault, or what feeds it and has no partner: the joining of old and new
+keys, and what was kept of the steps before.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch import Tensor
+
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.decoding.keeping import line_of_keeping
+from attnscope.checks.decoding.matching import Stretch
+from attnscope.differ.sides.side import Side
+
+__all__ = ["Parting", "first_parting"]
+
+_DEEPEST = 40
+"""Operations without a partner that are followed back."""
+
+_JOINS = frozenset(
+    "cat concat concatenate setitem index_copy index_copy_ copy_ scatter scatter_ "
+    "index_put index_put_ slice_scatter".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """Where a step parts from the full pass: line, operation, and what is wrong there in words."""
+
+    line: Source | None
+    operation: str
+    what: str
+
+
+def first_parting(full: Side, step: Side, stretch: Stretch) -> Parting | None:
+    """Return where a step parts from the full pass; None: no pair of operations shows it."""
+    return _Walk(full, step, stretch).first()
+
+
+@dataclass(eq=False)
+class _Walk:
+    full: Side
+    step: Side
+    stretch: Stretch
+
+    @cached_property
+    def partners(self) -> dict[int, Operation]:
+        """The operation of the full pass that each operation of the step is, by its number."""
+        ours, theirs = self.step.tape.operations, self.full.tape.operations
+        matcher = difflib.SequenceMatcher(
+            None, [_place(op) for op in ours], [_place(op) for op in theirs], autojunk=False
+        )
+        return {
+            block.a + at: theirs[block.b + at]
+            for block in matcher.get_matching_blocks()
+            for at in range(block.size)
+        }
+
+    def first(self) -> Parting | None:
+        for number, operation in enumerate(self.step.tape.operations):
+            partner = self.partners.get(number)
+            if partner is None:
+                continue
+            if self._agree(partner.defines, operation.defines) is False:
+                return self._cause(operation, partner)
+        return None
+
+    def _agree(self, theirs: tuple[int, ...], ours: tuple[int, ...]) -> bool | None:
+        answers = [
+            self.stretch.agree(self._value(self.full, a), self._value(self.step, b))
+            for a, b in zip(theirs, ours, strict=False)
+        ]
+        if False in answers:
+            return False
+        return True if True in answers else None
+
+    def _cause(self, operation: Operation, partner: Operation) -> Parting:
+        """Return what makes an operation differ: an operand of it, or itself."""
+        for ours, theirs in zip(operation.values(), partner.values(), strict=False):
+            if self._agree((theirs,), (ours,)) is False:
+                found = self._of_value(ours, theirs)
+                if found is not None:
+                    return found
+        return Parting(
+            operation.source, operation.name, "gives another result than in the full pass"
+        )
+
+    def _of_value(self, ours: int, theirs: int) -> Parting | None:
+        """Return what made a value of the step wrong that should be `theirs` of the full pass."""
+        tape, expected = self.step.tape, self._value(self.full, theirs)
+        value = ours
+        for _ in range(_DEEPEST):
+            maker = tape.maker.get(value)
+            if maker is None:  # from outside: positions, or what was kept
+                return None
+            if maker.name in _JOINS:
+                return self._of_join(maker, expected)
+            before = [v for v in maker.values() if v not in self.step.weights]
+            wrong = [v for v in before if self._wrong(v, expected)]
+            if not wrong:
+                return Parting(
+                    maker.source, maker.name, "gives another result than in the full pass"
+                )
+            value = wrong[0]
+        return None
+
+    def _wrong(self, value: int, expected: Tensor) -> bool:
+        """Return whether a value has the shape of what is wrong, and so hands it on."""
+        tensor = self._value(self.step, value)
+        return (
+            tensor.dim() == expected.dim()
+            and tensor.numel() > 1
+            and self.stretch.agree(expected, tensor) is False
+        )
+
+    def _of_join(self, join: Operation, expected: Tensor) -> Parting:
+        """Return whether the joining is at fault, or what was kept of the tokens before."""
+        kept = [v for v in self._kept(join) if self._value(self.step, v).dim() == expected.dim()]
+        past = Stretch(0, self.stretch.start, self.stretch.length, self.stretch.batch)
+        for value in kept:
+            if past.agree(expected, self._value(self.step, value)) is not True:
+                line = line_of_keeping(join.source)
+                return Parting(
+                    line or join.source,
+                    join.name,
+                    f"what was kept of the {past.stop} tokens before is not what the full pass has there",
+                )
+        return Parting(
+            join.source,
+            join.name,
+            "puts old and new tokens together otherwise than in the full pass",
+        )
+
+    def _kept(self, join: Operation) -> Iterator[int]:
+        """Iterate over the values that come from outside the step, and join new ones."""
+        yield from (
+            v for v in join.values() if v in self.step.tape.inputs and v not in self.step.weights
+        )
+
+    def _value(self, side: Side, value: int) -> Tensor:
+        return side.tape.tensors[value].detach()
+
+
+def _place(operation: Operation) -> tuple[str, int, str]:
+    source = operation.source
+    return (
+        (source.file, source.line, operation.name)
+        if source is not None
+        else ("", 0, operation.name)
+    )

@@ -1,0 +1,105 @@
+"""Arguments of the functions around attention that no line of theirs reads."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.source import Source
+from attnscope.checks.masking.frames import Frame, unread
+from attnscope.checks.masking.hides import HIGH
+from attnscope.checks.masking.lines import frames_of, line_of_softmax
+from attnscope.checks.masking.seen import Seen, seen_by
+from attnscope.checks.subject.names import is_lengths, is_mask
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Unused", "is_library", "unused_arguments"]
+
+_NUMBERS = re.compile(r"^window(_size)?$|soft_?cap|^sinks?$|^(is_)?causal$")
+_SEQLENS = re.compile(r"seqlens?|cu_len")
+_MOST = 6
+"""Lines with attention whose functions are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """One argument that a function was given and never reads."""
+
+    name: str
+    function: str
+    source: Source
+    seen: Seen
+    value: str
+
+
+def is_library(run: Any) -> bool:
+    """Return whether a model is one of a library's own, whose arguments its authors answer for."""
+    module = type(run).__module__ if hasattr(run, "forward") else getattr(run, "__module__", "")
+    return str(module).partition(".")[0] in {"torch", "transformers", "timm", "diffusers"}
+
+
+def unused_arguments(subject: Subject) -> Iterator[Unused]:
+    """Iterate over masks, lengths, windows and caps that a function around attention never reads."""
+    known: set[tuple[str, str]] = set()
+    lines: set[tuple[str, int]] = set()
+    for call in subject.calls:
+        seen = seen_by(subject, call)
+        line = line_of_softmax(seen)
+        if (line.file, line.line) in lines or len(lines) == _MOST:
+            continue
+        lines.add((line.file, line.line))
+        for frame in frames_of(seen):
+            for name in _told(frame):
+                if (name, frame.name) not in known:
+                    known.add((name, frame.name))
+                    yield Unused(name, frame.name, _definition(frame), seen, _shown(frame, name))
+
+
+def _told(frame: Frame) -> Iterator[str]:
+    """Iterate over arguments that say something and are never read."""
+    if not frame.own or f"{'site'}-packages" in frame.file:
+        return
+    candidates = [n for n, v in frame.arguments.items() if _says_something(n.lower(), v)]
+    if candidates:
+        never = unread(frame)
+        yield from (name for name in candidates if name in never and not name.startswith("_"))
+
+
+def _says_something(name: str, value: Any) -> bool:
+    if isinstance(value, Tensor):
+        if not value.numel() or value.is_complex():
+            return False
+        if _SEQLENS.search(name):
+            return value.numel() > 2
+        if is_lengths(name):
+            return value.dim() == 1 and bool((value != value.max()).any())
+        if is_mask(name):
+            flat = torch.unique(value.detach())
+            return 1 < len(flat) <= 2 and not bool((flat.double().abs() >= HIGH).all())
+        return False
+    if isinstance(value, bool):
+        return value and "causal" in name
+    return isinstance(value, (int, float)) and bool(_NUMBERS.search(name))
+
+
+def _definition(frame: Frame) -> Source:
+    line = frame.code.co_firstlineno
+    while line < frame.line and not linecache.getline(frame.file, line).lstrip().startswith(
+        ("def ", "async def ")
+    ):
+        line += 1
+    text = linecache.getline(frame.file, line).strip()
+    return Source(frame.file, line, frame.code.co_qualname, text)
+
+
+def _shown(frame: Frame, name: str) -> str:
+    value = frame.arguments[name]
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
+    return repr(value)

@@ -1,0 +1,217 @@
+"""What is wrong with a rotary embedding, told by numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.program import Operation
+from attnscope.checks.positions.turning import Factor, Turning, turnings
+from attnscope.checks.probes.alike_tokens import alike_tokens
+from attnscope.checks.residual.stream import stripped
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RotaryFault", "rotary_faults"]
+
+_UNEVEN = 1e-3
+"""Relative spread of a length ratio that is no rounding in float64."""
+
+_SHIFT = 1e-2
+"""Relative change of q·k under a common shift: far above tables rounded to float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class RotaryFault:
+    """kind: what; text: in words; numbers: the evidence. caller: whether the caller's line is meant."""
+
+    kind: str
+    text: str
+    turning: Turning
+    operation: Operation
+    numbers: dict[str, float | int | str]
+    caller: bool = True
+
+
+def rotary_faults(subject: Subject) -> Iterator[RotaryFault]:
+    """Iterate over the first fault of every call."""
+    for q, k in turnings(subject):
+        found = next(_of_call(subject, q, k), None)
+        if found is not None:
+            yield found
+
+
+def _of_call(subject: Subject, q: Turning, k: Turning) -> Iterator[RotaryFault]:
+    for each in (q, k):
+        yield from _along_other_axis(each)
+    for each in (q, k):
+        yield from _no_rotation(subject, each)
+    if not _same_tokens(subject, q):
+        return
+    yield from _one_side(q, k)
+    yield from _twice(q, k)
+    yield from _unlike(subject, q, k)
+
+
+def _same_tokens(subject: Subject, q: Turning) -> bool:
+    """Return whether q and k are made of the same tokens, all of them, each at its own place."""
+    located, tape = q.located, subject.base.tape
+    call = located.call
+    values = [stripped(tape, located.received[name], subject.base.weights) for name in ("q", "k")]
+    return values[0] == values[1] and call.queries == call.keys and call.queries > 1
+
+
+def _along_other_axis(turning: Turning) -> Iterator[RotaryFault]:
+    """The angle differs from head to head, or from sample to sample, and not from token to token."""
+    call, length = turning.located.call, turning.length
+    for one, _ in turning.pairs:
+        for name, size in (("head", turning.heads), ("sample", call.batch)):
+            others = {"head": call.batch, "sample": turning.heads}[name]
+            if length < 2 or size == length or turning.along(one, length) or size == others:
+                continue
+            if turning.along(one, size):
+                yield RotaryFault(
+                    "axis",
+                    f"{turning.side} is turned by the number of the {name} (an axis of {size}), the same at all "
+                    f"{length} positions",
+                    turning,
+                    one.operation,
+                    {"axis_size": size, "positions": length, "axis": name},
+                )
+
+
+def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
+    """Lengths change by position, by another factor in each head and sample: no rotation does that."""
+    if not turning.pairs or not any(turning.along(one, turning.length) for one, _ in turning.pairs):
+        return
+    paired = {id(each) for pair in turning.pairs for each in pair}
+    if any(id(each) not in paired and _is_by_feature(each) for each in turning.by_position()):
+        return
+    both = turning.before_and_after(subject)
+    if both is None:
+        return
+    spread, at = _uneven(*both)
+    eps = max(torch.finfo(_real(one.table)).eps for one, _ in turning.pairs)
+    if spread > max(_UNEVEN, 8 * eps):
+        sines = [other.operation for _, other in turning.pairs]
+        yield RotaryFault(
+            "no rotation",
+            f"what turns {turning.side} is no rotation: at position {at} the lengths of its vectors change by "
+            f"factors that differ by {spread:.2g} from head to head, where a rotation keeps them all. The two "
+            "features of a pair don't turn together",
+            turning,
+            sines[-1],
+            {"spread_of_lengths": spread, "position": at, "side": turning.side},
+            caller=False,
+        )
+
+
+def _real(table: Tensor) -> torch.dtype:
+    return table.real.dtype if table.is_complex() else table.dtype
+
+
+def _is_by_feature(factor: Factor) -> bool:
+    """Return whether a table that is no cosine or sine has other numbers in other features."""
+    from attnscope.checks.positions.constants import varies
+
+    return varies(factor.table, factor.table.dim() - 1)
+
+
+def _uneven(before: Tensor, after: Tensor) -> tuple[float, int]:
+    """Return the largest spread, over heads and samples, of how lengths change, and its position."""
+    size = max(float(before.abs().max()), 1e-300)
+    moved = (after - before).abs().amax((0, 1, 2)) > 1e-9 * size
+    if not bool(moved.any()):
+        return 0.0, 0
+    old, new = (each[..., moved].norm(dim=-1).flatten(0, 1) for each in (before, after))
+    ratio = new / old.clamp_min(1e-300)
+    known = (old > 1e-3 * float(old.max())).all(0)  # tokens of zeros say nothing
+    spread = (ratio.amax(0) - ratio.amin(0)).masked_fill(~known, 0.0)
+    return float(spread.max()), int(spread.argmax())
+
+
+def _one_side(q: Turning, k: Turning) -> Iterator[RotaryFault]:
+    turned = [each for each in (q, k) if _is_turned(each)]
+    if len(turned) != 1:
+        return
+    other = k if turned[0] is q else q
+    if other.factors or other.located.call.head_dim != turned[0].located.call.head_dim:
+        return
+    yield RotaryFault(
+        "one side",
+        f"{turned[0].side} is turned by position and {other.side} is not: q·k depends on the absolute place of "
+        f"{turned[0].side} instead of the distance",
+        turned[0],
+        turned[0].pairs[0][0].operation,
+        {"turned": turned[0].side, "not_turned": other.side},
+    )
+
+
+def _is_turned(turning: Turning) -> bool:
+    return any(turning.along(one, turning.length) for one, _ in turning.pairs)
+
+
+def _twice(q: Turning, k: Turning) -> Iterator[RotaryFault]:
+    if not (_is_turned(q) and _is_turned(k)):
+        return
+    if q.depth == k.depth == 1 or min(q.depth, k.depth) == 0:
+        return
+    more = max((q, k), key=lambda each: each.depth)
+    if not _same_tables(more):
+        return
+    where = "q and k are" if q.depth == k.depth else f"{more.side} is"
+    last = next(one for one, _ in reversed(more.pairs) if one.depth == more.depth)
+    yield RotaryFault(
+        "twice",
+        f"{where} turned {more.depth} times by the same angles, one after the other"
+        + ("" if q.depth == k.depth else f", where {'k' if more is q else 'q'} is turned {min(q.depth, k.depth)} time"),
+        more,
+        last.operation,
+        {"times_q": q.depth, "times_k": k.depth},
+    )
+
+
+def _same_tables(turning: Turning) -> bool:
+    """Return whether the same angles come at the first and at a later depth."""
+    first = [one.table for one, _ in turning.pairs if one.depth == 1]
+    later = [one.table for one, _ in turning.pairs if one.depth > 1]
+    return any(
+        a.numel() == b.numel() and torch.allclose(a.flatten(), b.flatten().to(a.dtype), atol=1e-5)
+        for a in first
+        for b in later
+    )
+
+
+def _unlike(subject: Subject, q: Turning, k: Turning) -> Iterator[RotaryFault]:
+    """Alike tokens, turned by angles that grow evenly: q·k must not change when both move on."""
+    if not (_is_turned(q) and _is_turned(k)) or not (_is_even(q) and _is_even(k)):
+        return
+    try:
+        shift = alike_tokens(subject).shifts.get(q.located.call.index, 0.0)
+    except Skipped:
+        return
+    eps = max(torch.finfo(_real(one.table)).eps for one, _ in (*q.pairs, *k.pairs))
+    if shift > max(_SHIFT, 32 * eps):
+        yield RotaryFault(
+            "not relative",
+            f"q and k are turned against one another: with the same token everywhere, q·k changes by {shift:.2g} of "
+            "its largest value when both places move on by one, where it must stay the same",
+            k,
+            k.pairs[0][0].operation,
+            {"shift": shift},
+        )
+
+
+def _is_even(turning: Turning) -> bool:
+    """Return whether the angle grows by the same step from each position to the next."""
+    for pair in turning.pairs:
+        turns = turning.complex_of(pair)
+        if turns is None or len(turns) < 3:
+            return False
+        steps = turns[1:] * turns[:-1].conj()
+        if float((steps - steps[:1]).abs().max()) > 32 * torch.finfo(_real(pair[0].table)).eps + 1e-4:
+            return False
+    return True

@@ -1,0 +1,193 @@
+"""What turns q and k by position: tables of cosines and sines (or complex numbers) that multiply them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.program import Operation
+from attnscope.checks.positions.constants import contents, varies
+from attnscope.checks.residual.graph import behind, reached
+from attnscope.checks.subject.subject import Subject
+from attnscope.differ.sides.located import Located
+from attnscope.errors import AttnscopeError
+
+__all__ = ["Factor", "Turning", "turnings"]
+
+_MULTIPLIES = frozenset("mul mul_ imul rmul multiply einsum".split())
+_UNIT = 16.0
+"""Roundoffs of a table's type within which cos² + sin² is 1."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factor:
+    """A table that an operation multiplies with. axes: of its result, along which the table differs
+    (features left out). depth: how many such tables lie on the way so far, this one included.
+    """
+
+    operation: Operation
+    value: int
+    table: Tensor
+    axes: tuple[int, ...]
+    depth: int
+
+
+@dataclass(eq=False)
+class Turning:
+    """How q or k of a call is turned. pairs: cosines and sines; one complex table counts as its pair.
+
+    depth: how often it is turned one after the other.
+    """
+
+    located: Located
+    side: str
+    factors: list[Factor] = field(default_factory=list)
+    pairs: list[tuple[Factor, Factor]] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Number of positions."""
+        return self.located.call.queries if self.side == "q" else self.located.call.keys
+
+    @property
+    def heads(self) -> int:
+        """Number of heads on this side."""
+        return self.located.call.heads if self.side == "q" else self.located.call.kv_heads
+
+    @property
+    def depth(self) -> int:
+        """How often it is turned."""
+        return max((one.depth for one, _ in self.pairs), default=0)
+
+    def along(self, factor: Factor, size: int) -> bool:
+        """Return whether a table differs along an axis of that size."""
+        made = factor.operation.shapes[0] if factor.operation.shapes else ()
+        return any(made[axis] == size for axis in factor.axes)
+
+    def by_position(self) -> list[Factor]:
+        """Return the tables that differ from token to token."""
+        return [each for each in self.factors if self.along(each, self.length)]
+
+    def complex_of(self, pair: tuple[Factor, Factor]) -> Tensor | None:
+        """Return exp(i · angle) of a pair, (length, features); None: it has other axes too."""
+        one, other = pair
+        table = one.table if one is other else torch.complex(one.table.double(), other.table.double())
+        flat = table.to(torch.complex128).squeeze()
+        if flat.dim() == 3:  # one row a sample
+            if float((flat - flat[:1]).abs().max()) > 1e-6:
+                return None
+            flat = flat[0]
+        return flat if flat.dim() == 2 and flat.shape[0] == self.length else None
+
+    def before_and_after(self, subject: Subject) -> tuple[Tensor, Tensor] | None:
+        """Return q or k with all tokens at the first place, and as it is; float64, canonical."""
+        tape = subject.base.tape
+        values = [value for value, _ in self.located.spots[self.side]]
+        tables = {each.value: each for each in self.by_position()}
+        real = {value: each.table for value, each in tables.items()}
+        first = {value: _at_first(each, self.length) for value, each in tables.items()}
+        if any(table is None for table in first.values()):
+            return None
+        known = {value: table for value, table in first.items() if table is not None}
+        try:
+            before = self.located.read(self.side, tape.run(values, known, wide=True))
+            after = self.located.read(self.side, tape.run(values, real, wide=True))
+        except (AttnscopeError, RuntimeError):
+            return None
+        return before, after
+
+
+def turnings(subject: Subject) -> list[tuple[Turning, Turning]]:
+    """Return how q and k are turned, for each call whose projections are known."""
+    return subject.once("turnings", lambda: _read(subject))
+
+
+def _read(subject: Subject) -> list[tuple[Turning, Turning]]:
+    moving = contents(subject)
+    found = []
+    for located in subject.base.located:
+        if "q" in located.received and "k" in located.received:
+            found.append(
+                (_turning(subject, located, "q", moving), _turning(subject, located, "k", moving))
+            )
+    return found
+
+
+def _turning(subject: Subject, located: Located, side: str, moving: set[int]) -> Turning:
+    tape, received = subject.base.tape, located.received[side]
+    values = [value for value, _ in located.spots[side]]
+    way = behind(tape, values, [received])
+    through = reached(tape, [received])
+    depths: dict[int, int] = {}
+    turning = Turning(located, side)
+    for operation in way:
+        own = [v for v in operation.values() if v in through]
+        if not own:
+            continue
+        depth = max(depths.get(v, 0) for v in own)
+        joined = [v for v in dict.fromkeys(operation.values()) if v not in through and v not in moving]
+        tables = [v for v in joined if _is_table(tape.tensors[v])]
+        if operation.name in _MULTIPLIES and len(tables) == 1 and operation.shapes:
+            factor = _factor(operation, tables[0], tape.tensors[tables[0]], depth + 1)
+            if factor is not None:
+                turning.factors.append(factor)
+                depth += 1
+        for made in operation.defines:
+            depths[made] = depth
+    turning.pairs = _pairs(turning.factors)
+    return turning
+
+
+def _is_table(tensor: Tensor) -> bool:
+    numbers = tensor.is_floating_point() or tensor.is_complex()
+    return numbers and tensor.dim() > 0 and tensor.numel() > 1
+
+
+def _factor(operation: Operation, value: int, table: Tensor, depth: int) -> Factor | None:
+    made = operation.shapes[0]
+    table = table.detach()
+    if operation.name == "einsum":
+        return None
+    offset = len(made) - table.dim()
+    if offset < 0:
+        return None
+    last = table.dim() - 1
+    axes = tuple(
+        axis + offset
+        for axis in range(table.dim())
+        if axis != last and varies(table, axis) and made[axis + offset] == table.shape[axis]
+    )
+    return Factor(operation, value, table, axes, depth) if axes else None
+
+
+def _pairs(factors: list[Factor]) -> list[tuple[Factor, Factor]]:
+    """Return the tables that are cosine and sine of the same angles."""
+    found = [(each, each) for each in factors if each.table.is_complex() and _is_unit(each.table.abs())]
+    for one, other in combinations([each for each in factors if not each.table.is_complex()], 2):
+        if one.table.shape != other.table.shape or one.depth != other.depth:
+            continue
+        squares = one.table.double().square() + other.table.double().square()
+        if not _is_unit(squares.sqrt(), one.table.dtype):
+            continue
+        cosine = float(one.table.double().mean()) >= float(other.table.double().mean())
+        found.append((one, other) if cosine else (other, one))
+    return found
+
+
+def _is_unit(sizes: Tensor, dtype: torch.dtype = torch.float32) -> bool:
+    close = _UNIT * torch.finfo(dtype).eps
+    mean = float(sizes.mean())
+    return mean > 0.1 and float((sizes - mean).abs().max()) <= max(close, 1e-5) * mean
+
+
+def _at_first(factor: Factor, length: int) -> Tensor | None:
+    """Return a table in which every token has the row of the first one."""
+    made = factor.operation.shapes[0]
+    offset = len(made) - factor.table.dim()
+    axes = [axis - offset for axis in factor.axes if made[axis] == length]
+    if len(axes) != 1:
+        return None
+    return factor.table.narrow(axes[0], 0, 1).expand_as(factor.table).clone()

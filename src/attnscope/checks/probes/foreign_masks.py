@@ -1,0 +1,123 @@
+"""The mask of one sample is changed: only what that sample may see may change, in all heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.checks.masking.seen import Seen, seen_by
+from attnscope.checks.probe import probe
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject import names as habits
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.subject import Subject
+from attnscope.errors import AttnscopeError
+
+__all__ = ["ForeignMask", "foreign_masks"]
+
+_MOST = 3
+"""Samples whose masks are changed, one at a time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignMask:
+    """A call in which the mask of one sample hides keys of others.
+
+    changed: the sample whose mask was changed; others: pairs (sample, head) of other samples that see
+    something else then; own: heads of the sample itself that see just what they saw.
+    """
+
+    seen: Seen
+    changed: int
+    others: tuple[tuple[int, int], ...]
+    own: tuple[int, ...]
+
+
+@probe
+def foreign_masks(subject: Subject) -> list[ForeignMask]:
+    """Change the masks of single samples and look at what the calls hide, without running them.
+
+    Raises:
+        Skipped: there are not two samples, or nothing among the inputs that makes a mask.
+    """
+    stream = subject.roles.main
+    batch = stream.batch(subject.given) if stream is not None else 0
+    if batch < 2:
+        raise Skipped(f"the batch has {batch} samples: give inputs with two or more")
+    trials = [(s, v) for s in range(min(batch, _MOST)) if (v := _changed(subject, s))]
+    if not trials:
+        raise Skipped("no input makes a mask of its own for each sample")
+    found = []
+    for call in subject.calls:
+        seen = seen_by(subject, call)
+        if call.batch % batch or not seen.hides:
+            continue
+        one = next(_of_call(subject, seen, batch, trials), None)
+        if one is not None:
+            found.append(one)
+    return found
+
+
+def _of_call(
+    subject: Subject, seen: Seen, batch: int, trials: list[tuple[int, dict[int, Tensor]]]
+) -> Iterator[ForeignMask]:
+    wanted = [hide.value for hide in seen.hides if hide.value is not None]
+    before = seen.hidden
+    if before is None or not wanted:
+        return
+    for sample, values in trials:
+        try:
+            made = subject.base.tape.run(wanted, values, wide=False)
+        except (AttnscopeError, RuntimeError, TypeError, ValueError, IndexError):
+            return
+        after = seen.hidden_with(made)
+        if after is None:
+            return
+        rows = (before != after).any(-1)  # (batch, heads, queries)
+        rows = rows.unflatten(0, (batch, -1)).any(1)
+        others = rows.any(-1)
+        others[sample] = False
+        own = ~rows[sample].all(-1)
+        if bool(others.any()) and bool(own.any()):
+            pairs = tuple((int(b), int(h)) for b, h in others.nonzero())
+            yield ForeignMask(seen, sample, pairs, tuple(int(h) for h in own.nonzero()[:, 0]))
+
+
+def _changed(subject: Subject, sample: int) -> dict[int, Tensor]:
+    """Return other values for what one sample's masks are made of: the opposite of what they say."""
+    given: Given = subject.given
+    found = {}
+    for name, tensor in given.tensors():
+        axis = subject.roles.batch_axes.get(name)
+        value = subject.input_value(name)
+        if axis is None or value is None:
+            continue
+        row = tensor.select(axis, sample)
+        other = _opposite(subject, name, tensor, row)
+        if other is None:
+            continue
+        whole = tensor.detach().clone()
+        whole.select(axis, sample).copy_(other)
+        found[value] = whole
+    return found
+
+
+def _opposite(subject: Subject, name: str, tensor: Tensor, row: Tensor) -> Tensor | None:
+    padding = next((p for p in subject.roles.padding if p.name == name), None)
+    if padding is not None and padding.meaning == "pad" and padding.pad_id is not None:
+        real = tensor[tensor != padding.pad_id]
+        if not real.numel():
+            return None
+        plain = torch.full_like(row, int(real.flatten()[0]))
+        return torch.where(row == padding.pad_id, plain, torch.full_like(row, padding.pad_id))
+    if tensor.dtype == torch.bool:
+        return ~row
+    if (padding is not None and padding.meaning == "lengths") or habits.is_lengths(name):
+        return (tensor.max() - row).to(tensor.dtype)
+    if habits.is_mask(name) or padding is not None:
+        if bool(((tensor == 0) | (tensor == 1)).all()):
+            return 1 - row
+    return None

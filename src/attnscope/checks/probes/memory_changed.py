@@ -1,0 +1,199 @@
+"""A whole sequence is changed, to see whether anything in the model reads it, and how far it gets."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls.source import Source
+from attnscope.checks.comparing import gap_of
+from attnscope.checks.influence import moved
+from attnscope.checks.probe import probe
+from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.roles import Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import other_tokens
+
+__all__ = ["Entered", "MemoryChanged", "listening", "memory_changed"]
+
+_PACKAGE = str(Path(__file__).resolve().parents[2])
+_TORCH = str(Path(torch.__file__).resolve().parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """One module that was called: whether what it received has moved, and the line that called it."""
+
+    module: str
+    moved: bool
+    source: Source | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryChanged:
+    """What follows from changing every token of one sequence.
+
+    largest: how far an output moves at most; noise: what is rounding. reads: indices of the calls
+    whose k or v move; asks: of those whose q moves. entered: the modules that were called, in order.
+    """
+
+    stream: Stream
+    largest: float
+    noise: float
+    reads: frozenset[int] = frozenset()
+    asks: frozenset[int] = frozenset()
+    entered: tuple[Entered, ...] = field(default=())
+
+    @property
+    def is_still(self) -> bool:
+        """Whether no output moves."""
+        return self.largest <= self.noise
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no output moves, and no other sequence's queries read this one."""
+        return self.is_still and not self.reads - self.asks
+
+    def lost_at(self, module: str) -> Entered | None:
+        """Return the outermost module around `module` that no longer gets the sequence."""
+        parts = module.split(".")
+        for size in range(1, len(parts) + 1):
+            path = ".".join(parts[:size])
+            calls = [each for each in self.entered if each.module == path]
+            if calls and not any(each.moved for each in calls):
+                return calls[0]
+        return None
+
+
+@probe
+def memory_changed(subject: Subject) -> tuple[MemoryChanged, ...]:
+    """Change each sequence as a whole, one after the other, in eval mode.
+
+    Raises:
+        Skipped: the model makes no call of attention, or has no sequence among its inputs.
+    """
+    if not subject.calls:
+        raise Skipped("no attention call was seen")
+    if not subject.roles.streams:
+        raise Skipped("no input is a sequence: give inputs that are")
+    found = []
+    for stream in subject.roles.streams:
+        try:
+            given = _changed(subject, stream)
+            found.append(_follow(subject, stream, given))
+        except Skipped:
+            continue
+    return tuple(found)
+
+
+def _changed(subject: Subject, stream: Stream) -> Given:
+    length = max(stream.length(subject.given), 1)
+    where = torch.ones(stream.batch(subject.given), length, dtype=torch.bool)
+    return other_tokens(subject, stream, where)
+
+
+def _follow(subject: Subject, stream: Stream, given: Given) -> MemoryChanged:
+    before, after = subject.outputs(), subject.outputs(given)
+    gaps = [gap_of(before[name], after[name]) for name in before if name in after]
+    largest = max((float(gap.max()) for gap in gaps if gap.numel()), default=0.0)
+    reads, asks = _reached(subject, stream, given)
+    entered: tuple[Entered, ...] = ()
+    if largest <= subject.noise and subject.model is not None:
+        entered = _entered(subject, given)
+    return MemoryChanged(stream, largest, subject.noise, reads, asks, entered)
+
+
+def _reached(
+    subject: Subject, stream: Stream, given: Given
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the calls whose k or v move, and those whose q does."""
+    value = subject.input_value(stream.name)
+    if value is None:
+        return frozenset(), frozenset()
+    try:
+        entries = moved(subject.base.tape, {value: given.values[stream.name]})
+    except UNREADABLE:
+        every = frozenset(call.index for call in subject.calls)
+        return every, every
+    found: dict[str, set[int]] = {"kv": set(), "q": set()}
+    for located in subject.base.located:
+        for side in ("q", "k", "v"):
+            touched = [entries[v] for v, _ in located.spots.get(side, []) if v in entries]
+            if side not in located.spots or any(bool(each.any()) for each in touched):
+                found["q" if side == "q" else "kv"].add(located.call.index)
+    unlocated = {call.index for call in subject.calls if subject.located(call) is None}
+    return frozenset(found["kv"] | unlocated), frozenset(found["q"])
+
+
+def _entered(subject: Subject, given: Given) -> tuple[Entered, ...]:
+    runs = []
+    for each in (subject.given, given):
+        with listening(subject.model) as heard:
+            subject.raw(each)
+        runs.append(heard)
+    pairs = zip(*runs, strict=False)
+    return tuple(
+        Entered(path, prints != others, source) for (path, prints, source), (_, others, _) in pairs
+    )
+
+
+_Heard = list[tuple[str, tuple[float, ...], Source | None]]
+
+
+@contextmanager
+def listening(model: nn.Module | None) -> Iterator[_Heard]:
+    """Note, for every module that is called, what it receives (as sums) and the line of the call."""
+    heard: _Heard = []
+    handles = []
+    for path, module in model.named_modules() if model is not None else ():
+        if not path:
+            continue
+
+        def note(_module: nn.Module, args: Any, kwargs: Any, path: str = path) -> None:
+            heard.append((path, tuple(_prints((args, kwargs))), _caller()))
+
+        handles.append(module.register_forward_pre_hook(note, with_kwargs=True))
+    try:
+        yield heard
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _prints(value: Any) -> Iterator[float]:
+    if isinstance(value, Tensor):
+        plain = value.detach().double().nan_to_num(0.0, 0.0, 0.0) if value.numel() else None
+        if plain is not None and not plain.is_complex():
+            yield float(plain.sum())
+            yield float((plain * torch.arange(plain.numel()).view(plain.shape).sin()).sum())
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _prints(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _prints(item)
+
+
+def _caller() -> Source | None:
+    """Return the line of the author's code that called a module."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  the stack of the hook
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith((_PACKAGE, _TORCH)):
+
+
+            text = linecache.getline(name, frame.f_lineno).strip()
+            return Source(name, frame.f_lineno, frame.f_code.co_qualname, text)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,341 @@
+"""The contents of padding are changed: nothing of a real token may move."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.program import Operation
+from attnscope.checks.influence import Allowed, first_mixing, moved
+from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
+from attnscope.checks.masking.taken_out import is_read_by_another, taken_out
+from attnscope.checks.probe import probe
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.roles import Padding, Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import along, spread
+from attnscope.errors import AttnscopeError
+
+__all__ = ["Entry", "PaddingFill", "padded", "padding_fills"]
+
+_LAYOUT = frozenset("view reshape flatten to long int clone contiguous detach unsqueeze".split())
+_TABLES = frozenset("embedding getitem index_select".split())
+_MIXERS = ("conv", "lstm", "gru", "rnn", "fft", "batch_norm", "group_norm", "instance_norm", "cumsum")
+"""Operations that mix tokens and are no attention: what they mix is not judged."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """Where padding enters attention: a call, and how much weight real queries give to it.
+
+    queries: how many queries moved that had not moved before; weight: the largest of theirs on keys
+    that are padding; sample, query: where that is.
+    """
+
+    seen: Seen
+    queries: int
+    weight: float
+    sample: int
+    query: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaddingFill:
+    """What moved when the padding of one sequence held something else.
+
+    subject: the subject that was looked at (with padding put in, where it had none). real: (batch,
+    length). largest: how far an output of a real token, or of a sample, moved; outputs: how many
+    tokens or samples did; of: which. entry: the call where it enters; pooling: else the operation
+    behind all calls where it does. share: what padding holds moves nothing, but it takes a share of the
+    softmax: outputs move when padded keys are taken out.
+    """
+
+    subject: Subject
+    padding: Padding
+    real: Tensor
+    largest: float
+    scale: float
+    outputs: int
+    of: str
+    entry: Entry | None
+    pooling: Operation | None
+    share: bool = False
+
+    @property
+    def leaks(self) -> bool:
+        """Whether padding reaches an output that is real."""
+        return self.outputs > 0 and (self.entry is not None or self.pooling is not None)
+
+
+@probe
+def padding_fills(subject: Subject) -> list[PaddingFill]:
+    """Change what every padded position holds, and see what moves, in float64.
+
+    Raises:
+        Skipped: nothing says which tokens are padding.
+    """
+    subject = padded(subject)
+    known = [p for p in subject.roles.padding if p.given and not bool(p.real(subject.given).all())]
+    if not known:
+        raise Skipped(
+            "no input says which tokens are padding: declare it, e.g. expect "
+            '{"padding": "attention_mask keep"}, and give a batch with some'
+        )
+    if not subject.base.is_faithful:
+        raise Skipped("the run can't be repeated in float64")
+    found = [fill for each in known for fill in _changed(subject, each)]
+    if not found:
+        raise Skipped("what the padded positions hold can't be changed on its own")
+    return found
+
+
+def padded(subject: Subject) -> Subject:
+    """Return the subject, with padding put into token ids whose mask by name has or gets none."""
+    return subject.once("padded", lambda: _padded(subject))
+
+
+def _padded(subject: Subject) -> Subject:
+    known = subject.roles.padding
+    if not known or any(p.given and not bool(p.real(subject.given).all()) for p in known):
+        return subject
+    chosen = next((p for p in known if _can_be_made(subject, p)), None)
+    if chosen is None:
+        return subject
+    stream = chosen.stream
+    batch, length = stream.batch(subject.given), stream.length(subject.given)
+    cut = max(1, length // 3)
+    at = torch.arange(length)
+    left = subject.causal is not None and bool(subject.causal.value)
+    real = torch.ones(batch, length, dtype=torch.bool)
+    real[batch - 1] = at >= cut if left else at < length - cut
+    try:
+        given = chosen.written(subject.given, real)
+    except (ValueError, RuntimeError):
+        return subject
+    other = _with(subject, given)
+    return other if other.crash is None and other.roles.padding else subject
+
+
+def _can_be_made(subject: Subject, padding: Padding) -> bool:
+    if padding.stream.kind != "ids" or padding.meaning not in {"keep", "drop"}:
+        return False
+    if padding.stream.length(subject.given) < 3:
+        return False
+    value = subject.given.values.get(padding.name)
+    return value is None or (isinstance(value, Tensor) and value.dim() == 2)
+
+
+def _with(subject: Subject, given: Given) -> Subject:
+    """Return the same subject with other inputs; nothing that was worked out is kept."""
+    other = copy.copy(subject)
+    kept = {"run", "model", "expect", "name", "announce", "seed"}
+    for name in list(vars(other)):
+        if name not in kept:
+            del vars(other)[name]
+    other.given, other._known = given, {}  # noqa: SLF001  a copy of its own kind
+    return other
+
+
+def _changed(subject: Subject, padding: Padding) -> Iterator[PaddingFill]:
+    real = padding.real(subject.given)
+    stream = padding.stream
+    if real.shape != (stream.batch(subject.given), stream.length(subject.given)):
+        return
+    values = _other_padding(subject, padding, ~real)
+    output = next(iter(subject.base.outputs.values()), None)
+    at = subject.base.tape.value_of(output) if output is not None else None
+    if not values or output is None or at is None:
+        return
+    try:
+        entries = moved(subject.base.tape, values)
+        fill = _read(subject, padding, real, values, entries, output, at)
+        yield fill if fill.leaks else _without(subject, padding, real, output, at) or fill
+    except (RuntimeError, TypeError, ValueError, IndexError, AttnscopeError):
+        return
+
+
+def _without(
+    subject: Subject, padding: Padding, real: Tensor, output: Tensor, at: int
+) -> PaddingFill | None:
+    """Take padded keys out of the first call that gives them weight, and see what moves."""
+    tape = subject.base.tape
+    others = moved(tape, _other_padding(subject, padding, real))
+    for each in taken_out(subject, padding, real, others):
+        values = {each.value: each.context}
+        entries = moved(tape, values).get(at)
+        if entries is None:
+            continue
+        changed, of = _judged(subject, padding, real, entries, output)
+        if not bool(changed.any()):
+            continue
+        gap, scale = _gap(subject, at, values)
+        entry = Entry(each.seen, each.queries, each.weight, each.sample, each.query)
+        count = int(changed.count_nonzero())
+        return PaddingFill(
+            subject, padding, real, gap, scale, count, of, entry, pooling=None, share=True
+        )
+    return None
+
+
+def _gap(subject: Subject, at: int, values: dict[int, Tensor]) -> tuple[float, float]:
+    """Return how far the output moves at most, and its largest entry."""
+    tape = subject.base.tape
+    before = tape.run([at], wide=True)[at]
+    after = tape.run([at], values, wide=True)[at]
+    gap = (before - after).abs().nan_to_num(float("inf"))
+    return float(gap.max()), float(before.abs().nan_to_num(0.0, 0.0, 0.0).max())
+
+
+def _other_padding(subject: Subject, padding: Padding, where: Tensor) -> dict[int, Tensor]:
+    """Return other tensors for what padded positions hold: of a table's rows, or of features."""
+    stream = padding.stream
+    value = subject.input_value(stream.name)
+    if value is None:
+        return {}
+    generator = torch.Generator().manual_seed(subject.seed + 7)
+    tape = subject.base.tape
+    if stream.kind != "ids":
+        return {value: _fresh(tape.tensors[value].detach(), where, stream, generator)}
+    looked_up = list(_looked_up(subject, value))
+    return {
+        each: _fresh(tape.tensors[each].detach(), where, stream, generator) for each in looked_up
+    }
+
+
+def _looked_up(subject: Subject, ids: int) -> Iterator[int]:
+    """Iterate over what tables give for the ids of a sequence."""
+    tape = subject.base.tape
+    waiting, seen = [ids], {ids}
+    shape = tuple(tape.tensors[ids].shape)
+    while waiting:
+        for operation in tape.users.get(waiting.pop(), []):
+            made = operation.defines[0]
+            if operation.name in _TABLES and any(
+                v in subject.base.weights for v in operation.values()
+            ):
+                if tuple(operation.shapes[0][: len(shape)]) == shape:
+                    yield made
+            elif operation.name in _LAYOUT and operation.shapes[0] == shape and made not in seen:
+                seen.add(made)
+                waiting.append(made)
+
+
+def _fresh(tensor: Tensor, where: Tensor, stream: Stream, generator: torch.Generator) -> Tensor:
+    """Return a tensor with random numbers of the same mean and spread at padded positions."""
+    wide = tensor.double()
+    spread_of = float(wide.std()) if wide.numel() > 1 else 1.0
+    made = torch.randn(wide.shape, generator=generator, dtype=torch.float64)
+    made = made * (spread_of or 1.0) + float(wide.mean())
+    return torch.where(spread(where, stream, wide), made, wide)
+
+
+def _read(
+    subject: Subject,
+    padding: Padding,
+    real: Tensor,
+    values: dict[int, Tensor],
+    entries: dict[int, Tensor],
+    output: Tensor,
+    at: int,
+) -> PaddingFill:
+    none = torch.zeros(output.shape, dtype=torch.bool)
+    changed, of = _judged(subject, padding, real, entries.get(at, none), output)
+    entry = pooling = None
+    largest, scale = 0.0, 0.0
+    if bool(changed.any()):
+        entry = next(_entries_of_calls(subject, real, entries), None)
+        if entry is None and of == "samples":
+            pooling = _pooling(subject, padding, real)
+        largest, scale = _gap(subject, at, values)
+    count = int(changed.count_nonzero())
+    return PaddingFill(subject, padding, real, largest, scale, count, of, entry, pooling)
+
+
+def _judged(
+    subject: Subject, padding: Padding, real: Tensor, entries: Tensor, output: Tensor
+) -> tuple[Tensor, str]:
+    """Return which real tokens (batch, length), or which samples with padding (batch,), moved."""
+    stream = padding.stream
+    aside = is_read_by_another(subject, stream)
+    owner = subject.roles.main if aside else stream
+    samples, tokens = along(subject, output, owner)
+    if samples is None and stream.batch_axis is not None:
+        return torch.zeros(1, dtype=torch.bool), "nothing"
+    some = (~real).any(1)
+    if tokens is not None:
+        keep = [a for a in (samples, tokens) if a is not None]
+        rest = [a for a in range(entries.dim()) if a not in keep]
+        flat = entries.permute(*keep, *rest).reshape(*(entries.shape[a] for a in keep), -1).any(-1)
+        flat = flat if samples is not None else flat[None]
+        if not aside:
+            return flat & real, "tokens"
+        own = subject.roles.padding_of(owner)
+        mine = own.real(subject.given) if own is not None else torch.ones_like(flat)
+        return flat & mine & some[:, None], "tokens"
+    if samples is None or output.dim() > 2:
+        return torch.zeros(1, dtype=torch.bool), "nothing"
+    return entries.movedim(samples, 0).flatten(1).any(1) & some, "samples"
+
+
+def _entries_of_calls(
+    subject: Subject, real: Tensor, entries: dict[int, Tensor]
+) -> Iterator[Entry]:
+    """Iterate over calls in which queries that had not moved see keys that are padding."""
+    for call in subject.calls:
+        seen = seen_by(subject, call)
+        spots = seen.course.located.spots if seen.course is not None else {}
+        if seen.weights is None or not {"q", "k", "v", "context"} <= set(spots):
+            continue
+        at = {n: _where(spots[n], entries) for n in ("q", "k", "v", "context")}
+        keys = (_rows(at["k"], call.batch, call.keys) | _rows(at["v"], call.batch, call.keys))
+        if not bool(keys.any()):
+            continue
+        if tuple(keys.shape) == tuple(real.shape) and bool((keys.sum(1) > (~real).sum(1)).any()):
+            return  # something before has mixed tokens already
+        queries = _rows(at["q"], call.batch, call.queries)
+        out = _rows(at["context"], call.batch, call.queries)
+        weight = seen.weights.nan_to_num(0.0).amax(1)  # over heads: (batch, queries, keys)
+        mass = weight.masked_fill(~keys[:, None], 0.0).amax(-1)
+        leaking = out & ~queries & (mass > NOTHING)
+        if bool(leaking.any()):
+            mass = mass.masked_fill(~leaking, 0.0)
+            place = int(mass.argmax())
+            sample, query = divmod(place, call.queries)
+            yield Entry(seen, int(leaking.sum()), float(mass.max()), sample, query)
+
+
+def _where(spots: list[tuple[int, object]], entries: dict[int, Tensor]) -> Tensor | None:
+    ((value, spot),) = spots
+    if value not in entries:
+        return None
+    read = spot.read  # type: ignore[attr-defined]
+    canonical: Tensor = read(entries[value].double())
+    return canonical.nan_to_num(1.0) != 0
+
+
+def _rows(entries: Tensor | None, batch: int, length: int) -> Tensor:
+    """Return which rows moved in any head and feature: (batch, length)."""
+    if entries is None:
+        return torch.zeros(batch, length, dtype=torch.bool)
+    return entries.any(-1).any(1).expand(batch, length)
+
+
+def _pooling(subject: Subject, padding: Padding, real: Tensor) -> Operation | None:
+    """Return the operation behind all calls that first mixes padding into what is real."""
+    sample = int((~real).any(1).nonzero()[0])
+    only = torch.zeros_like(real)
+    only[sample] = ~real[sample]
+    values = _other_padding(subject, padding, only)
+    tape = subject.base.tape
+    entries = moved(tape, values)
+    courses = [seen_by(subject, call).course for call in subject.calls]
+    ends = [c.main[-1].defines[0] for c in courses if c is not None and c.main]
+    last = max(ends, default=-1)
+    late = {v: e for v, e in entries.items() if v > last}
+    found = first_mixing(tape, late, Allowed(~real[sample]))
+    return None if found is None or found.name.startswith(_MIXERS) else found

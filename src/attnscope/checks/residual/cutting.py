@@ -1,0 +1,183 @@
+"""Where the way back from the context to q and k is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.capture.tape import Tape
+from attnscope.checks.probes.backward import Backward, backward
+from attnscope.checks.residual.graph import behind, reached
+from attnscope.checks.subject.subject import Subject
+from attnscope.differ.sides.located import Located
+
+__all__ = ["Cut", "Still", "cut_calls", "cut_scores", "still_calls"]
+
+_CONTRACTIONS = frozenset("matmul rmatmul bmm baddbmm einsum".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An operation that autograd doesn't go through, and the parameters that get nothing for it."""
+
+    operation: str
+    source: Source | None
+    parameters: tuple[str, ...]
+    value_norm: float
+    call: Call | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Still:
+    """A call whose q and k are zero (finite), or whose gradient of `name` isn't finite."""
+
+    name: str
+    call: Call
+    source: Source | None
+    value_norm: float
+    share: float
+    finite: bool
+
+
+def cut_calls(subject: Subject) -> Iterator[Cut]:
+    """Iterate over calls to whose q and k autograd has no way, while v receives a gradient."""
+    found = backward(subject)
+    for located in subject.base.located:
+        values = {name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")}
+        if not all(values.values()) or _norm(found, values["v"]) == 0.0:
+            continue
+        if any(found.values.get(v) is not None for v in (*values["q"], *values["k"])):
+            continue
+        names = _starved(subject, found, behind(subject.base.tape, [*values["q"], *values["k"]]))
+        if not names:
+            continue
+        way = behind(subject.base.tape, values["context"])
+        cut = _first_cut(subject.base.tape, way, _weights_of(subject, names))
+        if cut is not None:
+            yield Cut(cut.name, cut.source, names, _norm(found, values["v"]), located.call)
+
+
+def cut_scores(subject: Subject) -> Iterator[Cut]:
+    """Iterate over products of two activations that no gradient comes back to, in no known call."""
+    tape = subject.base.tape
+    found = backward(subject)
+    largest = max((_size(g) for g in found.parameters.values() if g is not None), default=0.0)
+    weights = subject.base.weights
+    seen: set[int] = set()
+    for operation in tape.operations:
+        operands = [v for v in dict.fromkeys(operation.values())]
+        if operation.name not in _CONTRACTIONS or len(operands) < 2 or largest == 0.0:
+            continue
+        moving = [v for v in operands if v not in weights or _from_parameters(tape, v, weights)]
+        if len(moving) < 2 or not tape.tensors[operation.defines[0]].requires_grad:
+            continue
+        names = _starved(subject, found, behind(tape, operands))
+        if len(names) < 2 or not _all_starved(subject, found, behind(tape, operands)):
+            continue
+        after = reached(tape, operation.defines)
+        later = [op for op in tape.operations if not after.isdisjoint(op.values())]
+        cut = _first_cut(tape, later, operation.defines)
+        if cut is not None and cut.defines[0] not in seen:
+            seen.update(cut.defines)
+            yield Cut(cut.name, cut.source, names, largest)
+
+
+def _from_parameters(tape: Tape, value: int, weights: Iterable[int]) -> bool:
+    """Return whether a value is a learned query: made of parameters by some operation."""
+    del weights
+    return value in tape.maker
+
+
+def still_calls(subject: Subject) -> Iterator[Still]:
+    """Iterate over calls whose q and k are all zero, or whose gradients aren't finite."""
+    found = backward(subject)
+    finite = all(bool(t.isfinite().all()) for t in subject.base.outputs.values())
+    for located in subject.base.located:
+        values = {name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v")}
+        if not all(values.values()) or located.call.keys < 2:
+            continue
+        norm = _norm(found, values["v"])
+        if finite:
+            yield from _not_finite(found, located, values, norm)
+        q, k = (_largest(subject.base.tape, values[name]) for name in ("q", "k"))
+        if q == 0.0 and k == 0.0 and norm > 0.0:
+            yield Still("q and k", located.call, _source_of(subject, values["q"]), norm, 0.0, finite=True)
+
+
+def _not_finite(
+    found: Backward, located: Located, values: dict[str, list[int]], norm: float
+) -> Iterator[Still]:
+    for name, numbers in values.items():
+        gradients = [g for v in numbers if (g := found.values.get(v)) is not None and g.numel()]
+        share = max((float((~g.isfinite()).double().mean()) for g in gradients), default=0.0)
+        if share:
+            yield Still(name, located.call, located.call.source, norm, share, finite=False)
+            return
+
+
+def _source_of(subject: Subject, values: list[int]) -> Source | None:
+    """Return the line that fills what q is made of, where the code shows it."""
+    from attnscope.checks.definitions import filled
+
+    names = subject.base.parameters
+    read = [names[v] for op in behind(subject.base.tape, values) for v in op.values() if v in names]
+    weights = [name for name in read if _is_zero(subject, name)]
+    if not weights or subject.model is None:
+        return None
+    return filled(subject.model, weights[-1])
+
+
+def _is_zero(subject: Subject, name: str) -> bool:
+    parameter = dict(subject.model.named_parameters()).get(name) if subject.model is not None else None
+    return parameter is not None and parameter.dim() > 1 and not bool(parameter.detach().any())
+
+
+def _starved(subject: Subject, found: Backward, way: Iterable[Operation]) -> tuple[str, ...]:
+    """Return the parameters on a way that get no gradient at all."""
+    return tuple(n for n in _on(subject, way) if n in found.parameters and found.parameters[n] is None)
+
+
+def _all_starved(subject: Subject, found: Backward, way: tuple[Operation, ...]) -> bool:
+    """Return whether the projections nearest to a product get no gradient."""
+    named = [n for n in _on(subject, way) if n in found.parameters]
+    return bool(named) and all(found.parameters[n] is None for n in named[-2:])
+
+
+def _on(subject: Subject, way: Iterable[Operation]) -> list[str]:
+    names = subject.base.parameters
+    return list(dict.fromkeys(names[v] for op in way for v in op.values() if v in names))
+
+
+def _weights_of(subject: Subject, names: Iterable[str]) -> list[int]:
+    wanted = set(names)
+    return [value for value, name in subject.base.parameters.items() if name in wanted]
+
+
+def _first_cut(tape: Tape, way: Iterable[Operation], starts: Iterable[int]) -> Operation | None:
+    """Return the first operation on a way whose operands have a gradient and whose result hasn't."""
+    alive = set(starts)
+    for operation in way:
+        if alive.isdisjoint(operation.values()):
+            continue
+        if any(tape.tensors[v].requires_grad for v in operation.defines):
+            alive.update(operation.defines)
+        elif operation.name not in {"size", "shape"}:
+            return operation
+    return None
+
+
+def _norm(found: Backward, values: Iterable[int]) -> float:
+    return max((_size(g) for v in values if (g := found.values.get(v)) is not None), default=0.0)
+
+
+def _size(gradient: Tensor) -> float:
+    return float(gradient.detach().double().nan_to_num(0.0, 0.0, 0.0).abs().max()) if gradient.numel() else 0.0
+
+
+def _largest(tape: Tape, values: Iterable[int]) -> float:
+    return max((float(tape.tensors[v].detach().abs().max()) if tape.tensors[v].numel() else 0.0 for v in values))

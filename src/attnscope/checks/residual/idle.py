@@ -1,0 +1,185 @@
+"""Parameters of the attention that reach no output."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls.source import Source
+from attnscope.checks.definitions import class_of, defined, put_in_later
+from attnscope.checks.residual.graph import needed_by_outputs, reached
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Idle", "idle_parameters"]
+
+_OPTIONAL = re.compile(r"expert|pooler|classif|router|mask_token|(^|\.)head|predict|decoder_pos|lm_head")
+"""Parts that are used for some tokens or tasks only."""
+
+_VALUE = re.compile(r"(^|[._])(w?v|wvs?|values?|v_proj|to_v|lin_v|v_lin(ear)?|linear_v|w_v|value_layer)([._]|$)", re.I)
+_VALUES = frozenset("v xv V value values value_states value_layer vs v_heads vh Vh".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Parameters of one module that take no part. read: whether the run reads them at all."""
+
+    owner: str
+    names: tuple[str, ...]
+    read: bool
+    source: Source | None
+
+
+def idle_parameters(subject: Subject) -> Iterator[Idle]:
+    """Iterate over the idle parameters of the modules that made calls, by the module's attribute."""
+    model = subject.model
+    if model is None:
+        return
+    needed, names = needed_by_outputs(subject), subject.base.parameters
+    busy = {names[v] for v in needed if v in names}
+    read = set(names.values())
+    known = dict(model.named_parameters())
+    trained = any(p.requires_grad for p in known.values())
+    groups: dict[tuple[str, str], list[str]] = {}
+    for owner in _owners(subject, model):
+        for name in _own(model, owner):
+            parameter = known.get(name)
+            if name in busy or parameter is None or (trained and not parameter.requires_grad):
+                continue
+            attribute = name.removeprefix(f"{owner}." if owner else "").split(".")[0]
+            groups.setdefault((owner, attribute), []).append(name)
+    for (owner, attribute), members in groups.items():
+        if _OPTIONAL.search(attribute) or _is_conditional(model, owner, attribute):
+            continue
+        wanting = [name for name in members if not _is_copy(known, busy, name)]
+        if wanting:
+            source = _line(subject, model, owner, wanting)
+            yield Idle(owner, tuple(wanting), not read.isdisjoint(wanting), source)
+
+
+def _owners(subject: Subject, model: nn.Module) -> list[str]:
+    """Return the modules that made calls, or the nearest one around that has parameters."""
+    found: list[str] = []
+    for call in subject.calls:
+        path = call.module
+        while path and not any(True for _ in model.get_submodule(path).parameters()):
+            path = path.rpartition(".")[0]
+        found.append(path)
+    return list(dict.fromkeys(found))
+
+
+def _own(model: nn.Module, owner: str) -> Iterator[str]:
+    """Iterate over the parameters of a module and of its parts: leaves, and small parts of leaves."""
+    module = model.get_submodule(owner)
+    prefix = f"{owner}." if owner else ""
+    for name, _ in module.named_parameters(recurse=False):
+        yield prefix + name
+    for child, part in module.named_children():
+        inner = list(part.modules())
+        if len(inner) <= _PARTS and (owner or _is_simple(part)):
+            for name, _ in part.named_parameters():
+                yield f"{prefix}{child}.{name}"
+
+
+_PARTS = 8
+"""Modules in a part up to which it belongs to the attention that holds it."""
+
+
+def _is_simple(part: nn.Module) -> bool:
+    """Return whether a part of the model itself is a leaf, or a list or wrapper of leaves."""
+    return all(not any(True for _ in each.children()) for each in part.children())
+
+
+def _is_conditional(model: nn.Module, owner: str, attribute: str) -> bool:
+    """Return whether the code uses an attribute only where some argument says so."""
+    tree = class_of(model.get_submodule(owner))
+    if tree is None:
+        return False
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name != "__init__"]
+    tests = [n for f in functions for n in ast.walk(f) if isinstance(n, ast.If | ast.IfExp)]
+    for node in tests:
+        if _reads(node, attribute) and not _reads(node.test, attribute) and _asks_argument(node.test):
+            return True
+    return False
+
+
+def _reads(node: ast.AST, attribute: str) -> bool:
+    return any(isinstance(n, ast.Attribute) and n.attr == attribute for n in ast.walk(node))
+
+
+def _asks_argument(test: ast.expr) -> bool:
+    """Return whether a condition is about something else than the module's own settings."""
+    return any(isinstance(n, ast.Name) and n.id not in {"self", "hasattr", "isinstance", "torch"} for n in ast.walk(test))
+
+
+def _is_copy(known: dict[str, nn.Parameter], busy: set[str], name: str) -> bool:
+    """Return whether the same numbers are used from another parameter (a fused copy)."""
+    own = known[name].detach()
+    if own.dim() == 0 or own.numel() < 2 or bool((own == own.flatten()[0]).all()):
+        return False
+    return any(_holds(known[other].detach(), own) for other in busy if other in known)
+
+
+def _holds(whole: Tensor, part: Tensor) -> bool:
+    if whole.dim() != part.dim() or whole.shape[1:] != part.shape[1:] or len(whole) < len(part):
+        return False
+    flat, wanted = whole.reshape(len(whole), -1), part.reshape(len(part), -1)
+    starts = (flat[: len(flat) - len(wanted) + 1] == wanted[0]).all(-1).nonzero().flatten()
+    return any(torch.equal(flat[at : at + len(wanted)], wanted) for at in starts.tolist())
+
+
+def _line(subject: Subject, model: nn.Module, owner: str, names: list[str]) -> Source | None:
+    """Return the line that makes v where its projection is idle, else the definition."""
+    attribute = names[0].removeprefix(f"{owner}." if owner else "").split(".")[0]
+    later = put_in_later(model, model.get_submodule(owner), attribute)
+    if later is not None:
+        return later
+    values = [v for v, name in subject.base.parameters.items() if name in names]
+    if values:
+        last = [op for op in subject.base.tape.operations if not reached(subject.base.tape, values).isdisjoint(op.defines)]
+        return last[-1].source if last else None
+    if any(_VALUE.search(name) for name in names) or _numbered(names):
+        made = _line_of_value(subject, model, owner)
+        if made is not None:
+            return made
+    return defined(model, names[0])
+
+
+def _numbered(names: list[str]) -> bool:
+    """Return whether a projection is one of a numbered list, so that its name says nothing."""
+    return any(part.isdigit() for part in names[0].split("."))
+
+
+def _line_of_value(subject: Subject, model: nn.Module, owner: str) -> Source | None:
+    """Return the line of the author's forward that assigns v."""
+    import linecache
+
+    call = next((c for c in subject.calls if c.module.startswith(owner)), None)
+    module = model.get_submodule(owner)
+    tree = class_of(module)
+    if call is None or tree is None:
+        return None
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id in _VALUES for t in node.targets)
+    ]
+    if not found:
+        return None
+    line = min(node.lineno for node in found)
+    file = _file(module)
+    return None if file is None else Source(file, line, "forward", linecache.getline(file, line).strip())
+
+
+def _file(module: nn.Module) -> str | None:
+    import inspect
+
+    try:
+        return inspect.getsourcefile(type(module))
+    except (TypeError, OSError):
+        return None

@@ -1,0 +1,144 @@
+"""AS212: positions that should be visible are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule
+
+if TYPE_CHECKING:
+    from attnscope.checks.subject.subject import Subject
+    from attnscope.checks.visibility.hiding import Hidden
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.visibility import hiding
+
+    intent, stream = subject.causal, subject.roles.main
+    for each in hiding.hidden_as_padding(subject):
+        sample, query, key = each.first
+        yield _found(
+            each,
+            f"real token {key} of sample {sample} is hidden from every query, as if it were padding: "
+            f"{each.count} pairs of real tokens are lost",
+            f"token {key} is real",
+        )
+        del query
+    if stream is None or intent is None:
+        return
+    if intent.value is False:
+        for each in hiding.hidden_later(subject, stream):
+            yield _found(
+                each,
+                f"no position sees a later one, in a model that is meant to see both ways ({intent.why}): "
+                f"{each.count} pairs of real tokens are hidden",
+                intent.why,
+            )
+        return
+    for each in hiding.hidden_self(subject, stream):
+        yield _found(
+            each,
+            f"no position sees itself: the causal mask hides the diagonal too ({each.count} pairs), so that "
+            "the first one has nothing of its own to see",
+            "a causal mask leaves the diagonal",
+        )
+    for each in hiding.hidden_memory(subject):
+        yield _found(
+            each,
+            "a query sees the memory only up to its own position, as if the memory were the decoder's own "
+            f"sequence, though the encoder sees all of it: {each.count} pairs are hidden",
+            "cross-attention reads all of the memory",
+        )
+
+
+def _found(each: Hidden, message: str, why: str) -> Finding:
+    _, query, key = each.first
+    evidence = {"hidden_pairs": each.count, "query": query, "key": key, "visible_because": why}
+    return RULE.found(message, evidence, source=each.line, call=each.layer.call)
+
+
+RULE = Rule(
+    code="AS212",
+    name="hidden-context",
+    severity="warning",
+    what=(
+        "Positions that should be visible are not: a causal mask in a model that is meant to see both ways, real tokens "
+        "that are masked as padding, or a causal mask that hides each position from itself."
+    ),
+    why=(
+        "Nothing breaks; the model works with part of its context and is quietly worse. The first positions see next to "
+        "nothing, and lost tokens never reach any result."
+    ),
+    fix=(
+        "Leave out is_causal or the triangle in an encoder; compare positions with the lengths themselves (steps < lengths); "
+        "fill above the diagonal alone: torch.triu(ones, diagonal=1)."
+    ),
+    proof=(
+        "Each attention is run by itself in float64 with single tokens changed and its queries held, once as they are and "
+        "once close to zero, so that a saturated softmax hides nothing: what does not move is not attended to. The rule "
+        "fires where all later positions are hidden though expect or the code says causal=False, where a real token is hidden "
+        "from all queries, and where a causal mask hides the diagonal and so leaves the first row empty."
+    ),
+    limits=(
+        "Sparse and windowed attention hides on purpose; nothing is said unless all later positions are hidden. "
+        "Sequences of more than 64 tokens are not looked at pair by pair."
+    ),
+    sources=(
+        "https://github.com/pytorch/tutorials/issues/2250",
+        "https://arxiv.org/abs/2508.04925",
+    ),
+    bad='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocabulary=40, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, ids):
+        b, t = ids.shape
+        q, k, v = self.qkv(self.embedding(ids)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out(y.transpose(1, 2).reshape(b, t, -1))
+
+
+model = Encoder().eval()
+inputs = torch.randint(0, 40, (2, 9))
+expect = {"causal": False}
+''',
+    good='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocabulary=40, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, ids):
+        b, t = ids.shape
+        q, k, v = self.qkv(self.embedding(ids)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v)
+        return self.out(y.transpose(1, 2).reshape(b, t, -1))
+
+
+model = Encoder().eval()
+inputs = torch.randint(0, 40, (2, 9))
+expect = {"causal": False}
+''',
+    check=_check,
+    explains=("AS203",),
+)  # fmt: skip

@@ -1,0 +1,110 @@
+"""AS903: a parameter of the attention takes no part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule, Skipped
+
+if TYPE_CHECKING:
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+_MOST_NAMED = 4
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.toggled_parameters import moved_by_parameters
+    from attnscope.checks.residual.idle import idle_parameters
+
+    if subject.model is None:
+        raise Skipped("a function has no parameters: give a module")
+    if not subject.base.is_faithful:
+        raise Skipped("the run can't be written down whole, so that nothing can be said to reach no output")
+    found = list(idle_parameters(subject))
+    if not found:
+        return
+    moved = moved_by_parameters(subject, [name for each in found for name in each.names])
+    if moved > 0.0:
+        return
+    for each in found:
+        shown = ", ".join(each.names[:_MOST_NAMED])
+        more = len(each.names) - _MOST_NAMED
+        tail = f" and {more} more" if more > 0 else ""
+        how = "is read, but what is made of it reaches no output" if each.read else "is never read"
+        yield RULE.found(
+            f"{shown}{tail} {how}: with other values the output moves by exactly 0",
+            {"parameters": list(each.names), "read": each.read, "moved": moved},
+            source=each.source,
+            module=each.owner,
+        )
+
+
+RULE = Rule(
+    code="AS903",
+    name="idle-parameter",
+    severity="warning",
+    what="A parameter of an attention module takes no part in what it computes: it is built, and left out.",
+    why=(
+        "A projection, norm, temperature or bias that was meant to be there is not; it never learns, weight decay "
+        "shrinks it, and a checkpoint loads without complaint."
+    ),
+    fix="Use it in the forward, or remove it. One that is optional is not built where it isn't used.",
+    proof=(
+        "Every operation of a run is written down: the rule fires where no way leads from a parameter to any output. "
+        "The parameters are then given other values, and the output must move by exactly 0."
+    ),
+    limits=(
+        "Only the modules that attended in this run are looked at. Left alone: frozen parameters beside trained ones, "
+        "experts, poolers, heads, copies of what is used in fused form, and what the code uses only where an argument is given."
+    ),
+    sources=(
+        "https://github.com/huggingface/diffusers/issues/11903",
+        "https://github.com/INK-USC/RE-Net/issues/6",
+    ),
+    bad='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        return F.scaled_dot_product_attention(q, k, v)
+
+
+model = Attention().eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    good='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        q, k, v = self.query(x), self.key(x), self.value(x)
+        return self.out(F.scaled_dot_product_attention(q, k, v))
+
+
+model = Attention().eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    check=_check,
+    explains=("AS501",),
+)  # fmt: skip

@@ -1,0 +1,197 @@
+"""AS208: a mask, cap, sink or length that was given changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule, Skipped
+
+if TYPE_CHECKING:
+    from attnscope.calls.source import Source
+    from attnscope.checks.masking.seen import Seen
+    from attnscope.checks.probes.toggled_arguments import Toggled
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.masking.unused import is_library, unused_arguments
+    from attnscope.checks.probes.toggled_arguments import toggled_arguments
+
+    if not subject.calls:
+        raise Skipped("no attention was seen in the run")
+    if is_library(subject.run):
+        raise Skipped("the model is a library's own: which of its arguments it reads is its authors' affair")
+    told: set[str] = set()
+    try:
+        toggled = toggled_arguments(subject)
+    except Skipped as skipped:
+        toggled, reason = [], skipped
+    else:
+        reason = None
+    for each in toggled:
+        if each.ignored and not _is_told_by_padding_leak(subject, each.name):
+            told.add(each.name)
+            yield _of_input(subject, each)
+    own = list(unused_arguments(subject))
+    for unused in own:
+        if unused.name in told or _is_told_by_padding_leak(subject, unused.name):
+            continue
+        told.add(unused.name)
+        yield RULE.found(
+            f"{unused.function} is given {unused.name} ({unused.value}) and never reads it, so that "
+            "it changes nothing in the attention that it computes",
+            {"argument": unused.name, "function": unused.function, "reads": 0},
+            source=unused.source,
+            call=unused.seen.call,
+        )
+    if reason is not None and not own:
+        raise reason
+
+
+def _is_told_by_padding_leak(subject: Subject, name: str) -> bool:
+    """Return whether AS202 says it: padding that `expect` declares and that leaks."""
+    from attnscope.checks.probes.padding_fills import padding_fills
+
+    if not any(p.declared and p.name == name for p in subject.roles.padding):
+        return False
+    try:
+        return any(fill.leaks and fill.padding.name == name for fill in padding_fills(subject))
+    except Skipped:
+        return False
+
+
+def _of_input(subject: Subject, each: Toggled) -> Finding:
+    line, seen, where = _line(subject, each.name)
+    return RULE.found(
+        f"{each.name} changes nothing: {each.values} other values of it leave every output as it was, to "
+        f"the last bit{where}",
+        {"argument": each.name, "values": each.values, "largest": 0.0, "noise": 0.0},
+        source=line,
+        call=seen.call,
+    )
+
+
+def _line(subject: Subject, name: str) -> tuple[Source, Seen, str]:
+    """Return where it gets lost: a result that nobody reads, who left it out, or the softmax."""
+    from torch import Tensor
+
+    from attnscope.checks.masking.lines import line_of_absent
+    from attnscope.checks.masking.seen import seen_by
+
+    all_seen = [seen_by(subject, call) for call in subject.calls]
+    value = subject.given.values[name]
+    size = value.shape[-1] if isinstance(value, Tensor) and value.dim() > 1 else None
+    bare = [s for s in all_seen if not s.hides and size in {None, s.call.keys}]
+    seen = next(iter(bare or [s for s in all_seen if not s.hides] or all_seen))
+    dropped = _lost(subject, name)
+    if dropped is not None:
+        return dropped, seen, "; this line is the last that reads it"
+    line, missing = line_of_absent(seen)
+    return line, seen, f"; {missing} is left out here" if missing is not None else ""
+
+
+def _lost(subject: Subject, name: str) -> Source | None:
+    """Return the line where it gets lost: a result that nobody reads, or one that doesn't follow it."""
+    from torch import Tensor
+
+    from attnscope.checks.influence import moved
+    from attnscope.checks.probes.toggled_arguments import other_values
+
+    if not isinstance(subject.given.values[name], Tensor):
+        return None
+    tape, start = subject.base.tape, subject.input_value(name)
+    other = next(iter(other_values(subject, name)), None)
+    if start is None or other is None:
+        return None
+    try:
+        entries = moved(tape, {start: other})
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return None
+    alive = {start} | {value for value, which in entries.items() if bool(which.any())}
+    last = None
+    for operation in tape.operations:
+        if alive.isdisjoint(operation.values()):
+            continue
+        made = [value for value in operation.defines if value in alive]
+        if not made or not any(tape.users.get(value) for value in made):
+            last = operation
+    return last.source if last is not None else None
+
+
+RULE = Rule(
+    code="AS208",
+    name="ignored-argument",
+    severity="warning",
+    what=(
+        "A mask, a length, a window, a cap or positions are given, and nothing depends on them: not handed on, read "
+        "by one branch only, or the result of a fill that isn't in place is dropped."
+    ),
+    why=(
+        "Whoever calls the model believes that padding is hidden, or a window kept. Nothing raises, and the model "
+        "computes something else."
+    ),
+    fix=(
+        "Hand it on to every attention call, in every branch; keep the result: "
+        "scores = scores.masked_fill(mask, fill). Take away arguments that are not used."
+    ),
+    proof=(
+        "The argument is given other values, its opposite among them: every output stays as it was, bit for bit. Or a "
+        "function around attention is given it and no line of that function reads it."
+    ),
+    limits=(
+        "Arguments of models of torch and transformers themselves are not looked at; a value that the model refuses "
+        "counts as read. One that is read elsewhere (for positions, say) but not by attention is seen only where a "
+        "function of its own takes it."
+    ),
+    sources=(
+        "https://github.com/pytorch/pytorch/issues/96941",
+        "https://github.com/keras-team/keras/issues/23038",
+        "https://github.com/jax-ml/jax/issues/32300",
+    ),
+    bad='''
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        scores = q @ k.transpose(1, 2) / x.shape[-1] ** 0.5
+        scores.masked_fill(mask, float("-inf"))
+        return scores.softmax(-1) @ v
+
+
+model = Attention().eval()
+inputs = {"x": torch.randn(2, 6, 32), "mask": torch.ones(6, 6, dtype=torch.bool).triu(1)}
+''',
+    good='''
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        scores = q @ k.transpose(1, 2) / x.shape[-1] ** 0.5
+        scores.masked_fill_(mask, float("-inf"))
+        return scores.softmax(-1) @ v
+
+
+model = Attention().eval()
+inputs = {"x": torch.randn(2, 6, 32), "mask": torch.ones(6, 6, dtype=torch.bool).triu(1)}
+''',
+    check=_check,
+    explains=("AS903",),
+)  # fmt: skip

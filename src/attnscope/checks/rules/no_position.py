@@ -1,0 +1,146 @@
+"""AS501: the order of tokens cannot matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule, Skipped
+
+if TYPE_CHECKING:
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+_MIXING = ("conv", "lstm", "gru", "rnn", "cumsum", "roll", "unfold", "avg_pool", "cumprod", "diff")
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.positions.losing import line_of_loss
+    from attnscope.checks.probes.alike_tokens import alike_tokens
+
+    if subject.expect.get("positions") is False:
+        return
+    if subject.model is None:
+        raise Skipped("a function of tensors gets its positions from outside: give the whole model")
+    if not subject.roles.streams or not subject.calls:
+        raise Skipped("no sequence or no attention was seen")
+    parts = _parts(subject)
+    declared = subject.expect.get("positions") or (parts and ", ".join(parts[:3]))
+    plain = subject.roles.main is not None and subject.roles.main.kind == "ids"
+    if not declared and (not plain or subject.causal is not None or _mixes(subject)):
+        return
+    found = alike_tokens(subject)
+    if not found.blind:
+        return
+    evidence = {"calls": found.calls, "spread_of_weights": found.spread, "parts": parts}
+    told = (
+        f"nothing tells tokens apart by their place: with the same token at every place, all "
+        f"{found.calls} self-attentions receive alike rows and give every visible key the same weight "
+        f"(largest relative difference {found.spread:.1g})"
+    )
+    if declared:
+        yield RULE.found(
+            f"{told}, although the model has {declared}",
+            evidence,
+            source=line_of_loss(subject, parts),
+            severity="warning",
+        )
+    else:
+        yield RULE.found(told, evidence, call=subject.calls[0])
+
+
+def _parts(subject: Subject) -> list[str]:
+    """Return positional parts that should have had an effect."""
+    from attnscope.checks.positions.constants import positional_parts
+
+    known = list(positional_parts(subject))
+    trains = any(p.requires_grad for p in subject.model.parameters()) if subject.model is not None else False
+    waiting = [
+        name
+        for name, tensor in known
+        if tensor.requires_grad and trains and bool((tensor == tensor.flatten()[0]).all())
+    ]
+    return [] if waiting else [name for name, _ in known]
+
+
+def _mixes(subject: Subject) -> bool:
+    """Return whether something else than attention knows neighbours from others."""
+    for operation in subject.base.tape.operations:
+        if not operation.name.startswith(_MIXING):
+            continue
+        if operation.name.startswith("conv"):
+            weight = next((subject.base.tape.tensors[v] for v in operation.values() if v in subject.base.weights), None)
+            if weight is not None and all(size == 1 for size in weight.shape[2:]):
+                continue
+        return True
+    return False
+
+
+RULE = Rule(
+    code="AS501",
+    name="no-position",
+    severity="note",
+    what="The order of the tokens cannot matter: attention is told nothing of their places.",
+    why=(
+        "Without positions a sentence is a bag of words. That is right for sets, and decoders can live on their causal "
+        "mask; where the model has a table of positions that has no effect, it is a fault that only shows as a worse loss."
+    ),
+    fix=(
+        "Use what the position module returns: x = x + self.pos(positions). Check that the table is filled, that positions "
+        "differ from token to token, and that a relative bias is added to the scores. A model that is meant to have "
+        "no order is declared by expect positions = False."
+    ),
+    proof=(
+        "Every token of a sample is replaced by its first one. If rows are alike where attention receives them and the weights "
+        "of all visible keys are equal within 1e-5, nothing depends on places. A note where the model has no positional "
+        "parts, a warning where expect or parts of that name say that it should know them."
+    ),
+    limits=(
+        "Masks of other shapes than padding and causal ones tell places apart by themselves. Tables that are all zero and still "
+        "to be trained are left alone. Features that are given from outside may hold positions."
+    ),
+    sources=("https://github.com/DiffPoseTalk/DiffPoseTalk/issues/20", "https://arxiv.org/abs/1706.03762"),
+    bad='''
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocabulary=50, width=32):
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(64, width)
+        self.layer = nn.TransformerEncoderLayer(width, 4, 64, batch_first=True)
+
+    def forward(self, ids):
+        places = self.positions(torch.arange(ids.shape[1]))
+        return self.layer(self.tokens(ids))
+
+
+model = Encoder().eval()
+inputs = torch.randint(0, 50, (3, 7))
+''',
+    good='''
+import torch
+from torch import nn
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocabulary=50, width=32):
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(64, width)
+        self.layer = nn.TransformerEncoderLayer(width, 4, 64, batch_first=True)
+
+    def forward(self, ids):
+        places = self.positions(torch.arange(ids.shape[1]))
+        return self.layer(self.tokens(ids) + places)
+
+
+model = Encoder().eval()
+inputs = torch.randint(0, 50, (3, 7))
+''',
+    check=_check,
+)  # fmt: skip

@@ -1,0 +1,135 @@
+"""AS904: a residual connection, or the norm beside it, is misplaced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule, Skipped
+
+if TYPE_CHECKING:
+    from attnscope.checks.residual.misplacing import Misplacement
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.residual.misplacing import misplacements
+
+    if subject.model is None:
+        raise Skipped("a function has no layers around its attention: give a module")
+    for each in misplacements(subject):
+        yield _finding(subject, each)
+
+
+def _finding(subject: Subject, each: Misplacement) -> Finding:
+    tensors, around = subject.base.tape.tensors, each.around
+    made = tensors[each.at.defines[0]].detach().double()
+    size = float(made.square().mean().sqrt()) if made.numel() else 0.0
+    message, fix = _TEXTS[each.kind]
+    return RULE.found(
+        message,
+        {"kind": each.kind, "operation": each.at.name, "rms_of_result": size},
+        source=each.at.source,
+        call=around.located.call,
+        fix=fix,
+    )
+
+
+_TEXTS = {
+    "after the norm": (
+        "the residual around attention is taken after the norm: both operands of the sum come from the same "
+        "norm, which cuts the stream in every layer, while the next sum of the block takes it before its norm",
+        "Norm what the branch receives and add to the stream itself: x = x + attention(norm(x)).",
+    ),
+    "doubled": (
+        "the residual is doubled: what attention received (or returned) is added twice, so that the stream "
+        "counts with a factor of 2 in every layer",
+        "Add it once: either inside the attention module or around it.",
+    ),
+    "missing": (
+        "attention has no residual: its result goes on without what it received, while the feed-forward "
+        "behind it has one; the only way through the block is through attention",
+        "Add the stream: x = x + attention(norm(x)), or x = norm(x + attention(x)).",
+    ),
+    "block input": (
+        "the feed-forward adds what the block received instead of the sum behind attention: attention's "
+        "result reaches the output only through the feed-forward",
+        "Add the sum behind attention: x = x + attention(norm(x)); x = x + feed_forward(norm(x)).",
+    ),
+}
+
+RULE = Rule(
+    code="AS904",
+    name="residual-norm",
+    severity="warning",
+    what=(
+        "The residual connection around attention is taken after the norm, doubled, missing, or comes from the "
+        "wrong tensor."
+    ),
+    why=(
+        "Shapes are right and it trains, but depth behaves otherwise than meant: a stream that is normed in each "
+        "layer has no identity path, a doubled one grows by 2 a layer, a missing one loses rank. Weights depend on "
+        "it, so it can't be mended after training."
+    ),
+    fix="Pre-norm: x = x + attention(norm(x)). Post-norm: x = norm(x + attention(x)). The same for the feed-forward.",
+    proof=(
+        "Every operation of a run is written down. The rule reads the sum that attention's result joins and where its "
+        "other operand comes from, through layout, dropout and scaling, and compares it with the sum that follows."
+    ),
+    limits=(
+        "A stack that norms first and adds after the norm in every sum is, operation by operation, a post-norm stack, "
+        "and is left alone. So are sandwich norms, parallel branches, scaled residuals, blocks with a skip of their "
+        "own around them, and attention whose queries and keys come from different places."
+    ),
+    sources=(
+        "https://github.com/Howuhh/faster-trajectory-transformer/issues/3",
+        "https://github.com/kyegomez/BitNet/issues/32",
+        "https://github.com/strutive07/transformer-tensorflow2.0/issues/14",
+    ),
+    bad='''
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 64), nn.GELU(), nn.Linear(64, width))
+
+    def forward(self, x):
+        x = self.norm1(x)
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        return x + self.mlp(self.norm2(x))
+
+
+model = nn.Sequential(Block(), Block()).eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    good='''
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(width, 64), nn.GELU(), nn.Linear(64, width))
+
+    def forward(self, x):
+        h = self.norm1(x)
+        x = x + self.attention(h, h, h, need_weights=False)[0]
+        return x + self.mlp(self.norm2(x))
+
+
+model = nn.Sequential(Block(), Block()).eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    check=_check,
+)  # fmt: skip

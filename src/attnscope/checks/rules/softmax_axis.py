@@ -1,0 +1,170 @@
+"""AS101: the softmax does not run over the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule
+
+if TYPE_CHECKING:
+    from attnscope.checks.scoring.axis import Outside, Twice, WrongAxis
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.scoring.axis import over_one, over_samples, softmax_again, wrong_axis
+
+    for call in subject.calls:
+        wrong = wrong_axis(subject, call)
+        if wrong is not None:
+            yield RULE.found(
+                _of_axis(wrong),
+                {
+                    "axis": wrong.axis,
+                    "row_sums": list(wrong.row_sums),
+                    "sums_over_axis": wrong.sums,
+                    "weights_transposed": wrong.transposed,
+                },
+                source=wrong.source,
+                call=call,
+                fix=_FIX_OF_PRODUCT if wrong.transposed else None,
+            )
+            continue
+        twice = softmax_again(subject, call)
+        if twice is not None:
+            yield RULE.found(
+                _of_second(twice),
+                {"largest_weight": twice.largest, "bound": twice.bound, "keys": twice.keys},
+                source=twice.source,
+                call=call,
+                fix="Take the second softmax away: the weights sum to one already.",
+            )
+    for outside in (*over_one(subject), *over_samples(subject)):
+        yield RULE.found(
+            _of_outside(outside),
+            {"axis": outside.axis, "size": outside.size, "shape": list(outside.shape)},
+            source=outside.source,
+            module="",
+        )
+
+
+def _of_axis(wrong: WrongAxis) -> str:
+    low, high = wrong.row_sums
+    what = (
+        "the weights meet v transposed, so that they sum to one over the queries"
+        if wrong.transposed
+        else f"the softmax runs over the {wrong.axis}"
+    )
+    return (
+        f"{what}: the weights of a query sum to {low:.3g} … {high:.3g} over its keys "
+        f"and to {wrong.sums:.6g} over the {wrong.axis}"
+    )
+
+
+def _of_second(twice: Twice) -> str:
+    return (
+        "a second softmax runs over weights that sum to one already: no weight can pass "
+        f"e/(keys - 1 + e) = {twice.bound:.3g} of {twice.keys} keys (largest {twice.largest:.3g}), "
+        "and hidden keys get weight again"
+    )
+
+
+def _of_outside(outside: Outside) -> str:
+    if outside.size == 1:
+        return (
+            f"the softmax runs over an axis of one entry of {outside.shape}: every weight is 1, "
+            "whatever the score"
+        )
+    return (
+        f"the softmax over axis {outside.axis} of {outside.shape} runs over the {outside.size} samples "
+        "of the batch: changing one sample changes the weights of the others"
+    )
+
+
+_FIX_OF_PRODUCT = (
+    "Multiply weights (queries, keys) with v as they are: weights @ v, "
+    'or einsum("bhqk,bhkd->bhqd", weights, v).'
+)
+
+RULE = Rule(
+    code="AS101",
+    name="softmax-axis",
+    severity="error",
+    what=(
+        "The softmax runs over the queries, the heads or the batch instead of over the keys, or over an axis "
+        "of one entry, or a second time over its own result; or its result meets v transposed."
+    ),
+    why=(
+        "The weights of a query no longer say how it divides its attention: they sum to anything, keys compete "
+        "for queries, and under a causal mask the past learns from the future. It trains, so nobody notices."
+    ),
+    fix="Normalise over the keys: scores.softmax(dim=-1) for scores (..., queries, keys).",
+    proof=(
+        "The weights as they meet v are recomputed in float64: the rule fires where rows do not sum to one over "
+        "the keys, and do (within 1e-6) over the queries, the heads or the batch. Weights that are divided by their "
+        "sum over the keys afterwards, as in slot attention, sum to one and are left alone."
+    ),
+    limits=(
+        "Weights that are masked, dropped or gated after the softmax sum to nothing known: there the recorded "
+        "operation alone is looked at. With one query, one head and one sample no other axis can be told."
+    ),
+    sources=(
+        "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
+        "https://arxiv.org/abs/2006.15055",
+    ),
+    bad='''
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-2, -1) * (d // self.heads) ** -0.5
+        weights = scores.softmax(dim=-2)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, n, d))
+
+
+model = Attention().eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    good='''
+import torch
+from torch import nn
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-2, -1) * (d // self.heads) ** -0.5
+        weights = scores.softmax(dim=-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, n, d))
+
+
+model = Attention().eval()
+inputs = torch.randn(3, 7, 32)
+''',
+    check=_check,
+    explains=(
+        "AS102", "AS201", "AS202", "AS203", "AS204", "AS205", "AS206", "AS212", "AS302", "AS305", "AS401",
+        "AS402", "AS403", "AS404", "AS405", "AS803", "AS902", "AS903",
+    ),
+)  # fmt: skip

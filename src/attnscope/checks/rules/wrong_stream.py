@@ -1,0 +1,112 @@
+"""AS107: keys and values come from the wrong sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule
+
+if TYPE_CHECKING:
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.scoring.streams import astray
+
+    for found in astray(subject):
+        name = found.unread.stream.name
+        where = found.call.module or "the model"
+        effect = (
+            f"every token of {name} was changed: no output moves by more than {found.unread.largest:.1g} "
+            f"(noise {found.unread.noise:.1g})"
+            if found.unread.is_idle
+            else f"{name} was changed as a whole: neither q, k nor v of this call moves"
+        )
+        yield RULE.found(
+            f"the keys and values of {where} do not come from {name}, {found.what}; {effect}",
+            {
+                "sequence": name,
+                "output_moves_by": found.unread.largest,
+                "noise": found.unread.noise,
+                "calls_that_read_it": sorted(found.unread.reads),
+            },
+            source=found.source,
+            call=found.call,
+        )
+
+
+RULE = Rule(
+    code="AS107",
+    name="wrong-stream",
+    severity="error",
+    what=(
+        "Cross-attention whose keys and values are made from its own queries' sequence instead of the context: "
+        "the decoder reads itself, and the encoder's output, the text or the memory is never looked at."
+    ),
+    why=(
+        "Shapes fit, self-attention learns something, and conditioning has no effect: captions without the picture, "
+        "translations without the source."
+    ),
+    fix=(
+        "Hand the context to the layer, and project k and v from it: self.cross(query=x, key=memory, value=memory), "
+        "decoder(tgt, memory), k, v = self.to_kv(context).chunk(2, -1)."
+    ),
+    proof=(
+        "Every token of the sequence is changed: no output moves beyond the noise of the run, and, in float64, no k and "
+        "no v of any call moves at all. The line is that of the call of the outermost module that no longer receives "
+        "the sequence, or of the projection of k where all of them do. Also: a call that reads its own sequence beside "
+        "projected keys and values of the other one that nothing uses, where its sister in the same module reads across."
+    ),
+    limits=(
+        "A gate at zero hides the effect and not the reading, so it is no finding. An input that is no sequence, or that no "
+        "attention is there for, is told by AS208."
+    ),
+    sources=(
+        "https://github.com/kyegomez/FlashMHA/issues/3",
+        "https://arxiv.org/abs/1706.03762",
+    ),
+    bad='''
+import torch
+from torch import nn
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.cross_attn = nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, x, memory):
+        x = x + self.self_attn(x, x, x, need_weights=False)[0]
+        return x + self.cross_attn(x, x, x, need_weights=False)[0]
+
+
+model = DecoderLayer().eval()
+inputs = {"x": torch.randn(3, 7, 32), "memory": torch.randn(3, 11, 32)}
+''',
+    good='''
+import torch
+from torch import nn
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, width=32, heads=4):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(width, heads, batch_first=True)
+        self.cross_attn = nn.MultiheadAttention(width, heads, batch_first=True)
+
+    def forward(self, x, memory):
+        x = x + self.self_attn(x, x, x, need_weights=False)[0]
+        return x + self.cross_attn(x, memory, memory, need_weights=False)[0]
+
+
+model = DecoderLayer().eval()
+inputs = {"x": torch.randn(3, 7, 32), "memory": torch.randn(3, 11, 32)}
+''',
+    check=_check,
+    explains=("AS201", "AS202", "AS208", "AS902", "AS903"),
+)  # fmt: skip

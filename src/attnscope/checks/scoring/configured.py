@@ -1,0 +1,229 @@
+"""What a config asks of attention, compared with what was computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from attnscope.calls.call import Call
+from attnscope.calls.source import Source
+from attnscope.checks.course import course_of
+from attnscope.checks.probes.memory_changed import listening
+from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.factors import factors_of
+from attnscope.checks.scoring.naming import name_of_scale
+from attnscope.checks.scoring.reading import owner_of
+from attnscope.checks.scoring.rotary import rotary_tables, turning
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Unused", "unused_settings"]
+
+_SAME = 1e-3
+_BASE = 1e-2
+"""Relative difference of rotary bases: they are fitted from float32 tables."""
+
+_CONFIGS = ("config", "cfg", "args", "hparams", "params", "conf")
+_INSTALLED = "site-packages"
+
+_SCALES: dict[str, Callable[[float], float]] = {
+    "query_pre_attn_scalar": lambda value: value**-0.5,
+    "attention_multiplier": lambda value: value,
+    "attn_scale": lambda value: value,
+    "attention_scale": lambda value: value,
+    "softmax_scale": lambda value: value,
+    "attention_scaling": lambda value: value,
+}
+_CAPS = (
+    "attn_logit_softcapping attn_logit_softcap attn_softcap attention_softcap softcap attn_logit_cap "
+    "logit_cap attention_logit_cap attn_soft_cap"
+).split()
+_WINDOWS = "sliding_window window_size attention_window local_window attn_window window".split()
+_BASES = "rope_theta rotary_emb_base rope_base rotary_base".split()
+_SHARES = "partial_rotary_factor rotary_pct rope_pct rotary_percentage".split()
+_SINKS = "use_sinks attention_sinks use_attention_sinks attn_sinks".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Unused:
+    """One setting of a config that the computation does not follow."""
+
+    call: Call
+    key: str
+    wanted: Any
+    found: Any
+    text: str
+    source: Source
+
+
+def unused_settings(subject: Subject) -> Iterator[Unused]:
+    """Iterate over the settings, each once, at the first call that does not follow it.
+
+    What a library computes by itself is taken to follow its own config.
+    """
+    calls = [call for call in subject.calls if _INSTALLED not in call.source.file]
+    if not calls:
+        return
+    settings = _settings(subject, calls[0])
+    if not settings:
+        return
+    for look in (_scale, _cap, _sink):
+        yield from _first(look, subject, calls, settings)
+    yield from _window(subject, calls, settings)
+    yield from _rotary(subject, calls, settings)
+
+
+def _settings(subject: Subject, call: Call) -> dict[str, Any]:
+    """Return the numbers and flags of the config of the model, or of the module of a call."""
+    owners: list[Any] = [owner_of(subject, call), subject.model]
+    if isinstance(subject.model, nn.Module):
+        owners += list(subject.model.children())
+    found: dict[str, Any] = {}
+    for owner in owners:
+        for name in _CONFIGS:
+            config = getattr(owner, name, None) if owner is not None else None
+            if isinstance(config, dict):
+                found = {**config, **found}
+            elif hasattr(config, "__dict__") and not isinstance(config, nn.Module | type):
+                named = {k: getattr(config, k, None) for k in dir(type(config)) if k in _KNOWN}
+                found = {**named, **vars(config), **found}
+    inner = found.get("rope_parameters") or found.get("rope_scaling")
+    if isinstance(inner, dict):
+        found = {**inner, **found}
+    return found
+
+
+_KNOWN = frozenset((*_SCALES, *_CAPS, *_WINDOWS, *_BASES, *_SHARES, *_SINKS))
+
+
+def _number(settings: dict[str, Any], keys: Any) -> tuple[str, float] | None:
+    for key in keys:
+        value = settings.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+            return key, float(value)
+    return None
+
+
+_Look = Callable[[Subject, Call, dict[str, Any]], Unused | None]
+
+
+def _first(
+    look: _Look, subject: Subject, calls: list[Call], settings: dict[str, Any]
+) -> Iterator[Unused]:
+    found = (look(subject, call, settings) for call in calls)
+    yield from [each for each in found if each is not None][:1]
+
+
+def _scale(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | None:
+    asked = _number(settings, _SCALES)
+    scale = call.recipe.scale
+    if asked is None or not isinstance(scale, int | float):
+        return None
+    key, value = asked
+    wanted = _SCALES[key](value)
+    if math.isclose(scale, wanted, rel_tol=_SAME):
+        return None
+    name = name_of_scale(scale, call.head_dim, call.heads)
+    text = f"config.{key} is {value:g}, which makes the scale {wanted:.6g}, and scores are q·k times {name}"
+    course = course_of(subject, call)
+    factors = factors_of(subject, call)
+    odd = [f.operation for f in factors if math.isclose(f.number, scale, rel_tol=_SAME)]
+    source = course.line(*reversed(odd), course.product) if course is not None else call.source
+    return Unused(call, key, wanted, scale, text, source)
+
+
+def _cap(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | None:
+    asked = _number(settings, _CAPS)
+    course = course_of(subject, call)
+    if asked is None or course is None:
+        return None
+    key, value = asked
+    found = call.recipe.softcap
+    if found is None and any(op.name.strip("_") == "tanh" for op in course.main):
+        return None
+    if found is not None and math.isclose(found, value, rel_tol=_SAME):
+        return None
+    how = "no cap is applied" if found is None else f"scores are capped at {found:g}"
+    text = f"config.{key} is {value:g} and {how}"
+    return Unused(call, key, value, found, text, course.line(course.softmax))
+
+
+def _sink(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | None:
+    key = next((k for k in _SINKS if settings.get(k) is True), None)
+    course = course_of(subject, call)
+    known = call.recipe.normaliser == "softmax" and "sinks" not in call.recipe.unknown
+    if key is None or course is None or not known or call.recipe.sinks is not None:
+        return None
+    text = f"config.{key} is True and no sink takes part in the softmax: its rows sum to one over the keys"
+    return Unused(call, key, True, None, text, course.line(course.softmax))
+
+
+def _window(
+    subject: Subject, calls: list[Call], settings: dict[str, Any]
+) -> Iterator[Unused]:
+    asked = _number(settings, _WINDOWS)
+    if asked is None or settings.get("use_sliding_window") is False:
+        return
+    key, value = asked
+    plain = [call for call in calls if set(call.recipe.mask.kinds) <= {"causal", "padding"}]
+    reaching = [call for call in plain if call.queries == call.keys > value]
+    if len(reaching) < len(calls) or "mask" in calls[0].recipe.unknown:
+        return
+    call = reaching[0]
+    course = course_of(subject, call)
+    if course is None:
+        return
+    text = (
+        f"config.{key} is {value:g} and no layer has a window: queries see keys up to "
+        f"{call.keys - 1} positions away"
+    )
+    source = course.line(*reversed(course.hiding), course.softmax)
+    yield Unused(call, key, value, None, text, source)
+
+
+def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> Iterator[Unused]:
+    tables = rotary_tables(subject)
+    kind = settings.get("rope_type", "default")
+    if not tables or kind not in {"default", None} or settings.get("rope_scaling"):
+        return
+    call = calls[0]
+    operation = turning(subject, tables[0].value)
+    source = _turned_at(subject, call, operation.source if operation is not None else None)
+    base = _number(settings, _BASES)
+    if base is not None and not any(math.isclose(t.base, base[1], rel_tol=_BASE) for t in tables):
+        text = f"config.{base[0]} is {base[1]:g} and the rotary tables have the base {tables[0].base:.6g}"
+        yield Unused(call, base[0], base[1], tables[0].base, text, source)
+    share = _number(settings, _SHARES)
+    if share is None or share[1] > 1 or call.head_dim % 2:
+        return
+    wanted = int(call.head_dim * share[1])
+    widths = {table.channels for table in tables}
+    if wanted not in widths and widths == {call.head_dim}:
+        text = (
+            f"config.{share[0]} is {share[1]:g}, that is {wanted} of {call.head_dim} channels of a head, "
+            f"and the rotary tables turn {call.head_dim}"
+        )
+        yield Unused(call, share[0], wanted, call.head_dim, text, source)
+
+
+def _turned_at(subject: Subject, call: Call, source: Source | None) -> Source:
+    """Return the line of the attention that has q turned, where a module of its own does it."""
+    if source is None:
+        return call.source
+    owner = owner_of(subject, call)
+    kind = source.function.partition(".")[0]
+    inner = [
+        name for name, module in owner.named_modules() if name and type(module).__name__ == kind
+    ] if owner is not None else []
+    if not inner or subject.model is None:
+        return source
+    path = f"{call.module}.{inner[0]}" if call.module else inner[0]
+    try:
+        with listening(subject.model) as heard:
+            subject.raw()
+    except Skipped:
+        return source
+    return next((line for each, _, line in heard if each == path and line is not None), source)

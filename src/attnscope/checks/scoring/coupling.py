@@ -1,0 +1,157 @@
+"""Whether the scores of some queries and keys depend on other samples or on later tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.course import Course, course_of
+from attnscope.checks.influence import Allowed, differs
+from attnscope.checks.scoring.mates import other_last_sample
+from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Coupled", "coupled"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coupled:
+    """Scores that move although their own q and k stay.
+
+    what: what was changed; largest: how far they move; least: the largest score before.
+    """
+
+    what: Literal["another sample", "a later token", "the inputs of another sample"]
+    largest: float
+    before: float
+    source: Source
+
+
+def coupled(subject: Subject, call: Call) -> Coupled | None:
+    """Change q and k of the last sample, then of the last token, then all inputs of the last sample.
+
+    Returns what moved the scores of others; None: nothing did, or it can't be run.
+    """
+    course = course_of(subject, call)
+    if course is None or len(course.main) < 3 or course.softmax is None:
+        return None
+    try:
+        return (
+            _by_sample(course)
+            or _by_later_token(course)
+            or (_by_inputs(subject, course) if course.aside else None)
+        )
+    except UNREADABLE:
+        return None
+
+
+def _by_sample(course: Course) -> Coupled | None:
+    batch = course.call.batch
+    if batch < 2:
+        return None
+    changed = _other(course, lambda tensor: tensor[-1:])
+    before, after = _scores(course, {}), _scores(course, changed)
+    moved = differs(before[:-1], after[:-1])
+    if not bool(moved.any()):
+        return None
+    return _found(course, "another sample", before[:-1], after[:-1], changed, batch)
+
+
+def _by_later_token(course: Course) -> Coupled | None:
+    call = course.call
+    causal = any(kind.startswith("causal") for kind in call.recipe.mask.kinds)
+    if not causal or call.queries != call.keys or call.keys < 2:
+        return None
+    changed = _other(course, lambda tensor: tensor[:, :, -1:])
+    before, after = _scores(course, {}), _scores(course, changed)
+    before, after = (each[..., :-1, :-1] for each in (before, after))
+    if not bool(differs(before, after).any()):
+        return None
+    return _found(course, "a later token", before, after, changed, call.keys)
+
+
+def _by_inputs(subject: Subject, course: Course) -> Coupled | None:
+    """Change everything that is given for the last sample: masks count, too."""
+    main = subject.roles.main
+    batch = main.batch(subject.given) if main is not None else 1
+    if batch != course.call.batch or batch < 2:
+        return None
+    changed = other_last_sample(subject)
+    tape, located = course.tape, course.located
+    values = [value for side in ("q", "k") for value, _ in located.spots[side]]
+    plain, other = tape.run(values, wide=True), tape.run(values, changed, wide=True)
+    for side in ("q", "k"):
+        pair = located.read(side, plain)[:-1], located.read(side, other)[:-1]
+        if bool(differs(*pair).any()):
+            return None  # something before has mixed them already
+    before, after = _scores(course, {}), _scores(course, changed)
+    if not bool(differs(before[:-1], after[:-1]).any()):
+        return None
+    what = "the inputs of another sample"
+    return _found(course, what, before[:-1], after[:-1], changed, batch)
+
+
+def _other(course: Course, part: object) -> dict[int, Tensor]:
+    """Return q and k with other numbers in one part of them, as values of the tape."""
+    located = course.located
+    values = [value for side in ("q", "k") for value, _ in located.spots[side]]
+    own = course.tape.run(values, wide=True)
+    changed: dict[int, Tensor] = {}
+    for side in ("q", "k"):
+        tensor = located.read(side, own).clone()
+        piece = part(tensor)  # type: ignore[operator]
+        piece.copy_(piece.flip(-1) * 1.7 + 0.3 * (1.0 + piece.abs().mean()))
+        changed |= located.write(side, tensor)
+    return changed
+
+
+def _scores(course: Course, changed: Mapping[int, Tensor]) -> Tensor:
+    """Return the operand of the softmax, (batch, heads, queries, keys), with hidden ones at zero."""
+    values = course.located.spots["scores"]
+    made = course.tape.run([value for value, _ in values], changed, wide=True)
+    scores = course.located.read("scores", made)
+    return scores.masked_fill(scores.isinf() | (scores < -1e4), 0.0)
+
+
+def _found(
+    course: Course,
+    what: Literal["another sample", "a later token", "the inputs of another sample"],
+    before: Tensor,
+    after: Tensor,
+    changed: Mapping[int, Tensor],
+    size: int,
+) -> Coupled:
+    gap = (before - after).abs().nan_to_num(0.0, 0.0, 0.0)
+    return Coupled(
+        what,
+        float(gap.max()),
+        float(before.abs().nan_to_num(0.0, 0.0, 0.0).max()),
+        course.line(_mixing(course, changed, size), course.softmax),
+    )
+
+
+def _mixing(course: Course, changed: Mapping[int, Tensor], size: int) -> Operation | None:
+    """Return the first operation of a call whose result moves outside of the last index."""
+    operations = sorted((*course.aside, *course.main), key=lambda op: min(op.defines))
+    wanted = [value for op in operations for value in op.defines]
+    before = course.tape.run(wanted, wide=True)
+    after = course.tape.run(wanted, changed, wide=True)
+    allowed = Allowed(torch.arange(size) == size - 1)
+    outside: set[int] = set()
+    for operation in operations:
+        made = [
+            value
+            for value in operation.defines
+            if not allowed.holds(differs(before[value], after[value]))
+        ]
+        if made and outside.isdisjoint(operation.values()):
+            return operation
+        outside.update(made)
+    return None

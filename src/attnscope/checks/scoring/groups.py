@@ -1,0 +1,164 @@
+"""Which kv head each query head meets, in one call or in a loop over the heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.course import Course, course_of
+from attnscope.checks.scoring.assigned import line_of_index
+from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Met", "wrong_maps"]
+
+_EXPANDS = frozenset(
+    "repeat tile expand expand_as broadcast_to repeat_interleave cat concat concatenate stack "
+    "index_select getitem".split()
+)
+_TAKES = frozenset("getitem select unbind narrow chunk split index_select".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """The kv head that each query head met, and the one that it should meet.
+
+    side: of which of k and v; kv_heads: how many there are; unused: those that no head met.
+    """
+
+    call: Call
+    side: Literal["k", "v"]
+    found: tuple[int, ...]
+    wanted: tuple[int, ...]
+    kv_heads: int
+    source: Source
+
+    @property
+    def unused(self) -> tuple[int, ...]:
+        """The kv heads that no query head met."""
+        return tuple(head for head in range(self.kv_heads) if head not in self.found)
+
+
+def wrong_maps(subject: Subject) -> Iterator[Met]:
+    """Iterate over the calls, and the loops of calls, in which query heads meet other kv heads."""
+    for call in subject.calls:
+        found = _by_recipe(subject, call) or _by_copies(subject, call)
+        if found is not None:
+            yield found
+    for _, calls in groupby(subject.calls, key=lambda call: (call.module, _sizes(call))):
+        several = list(calls)
+        if len(several) > 1 and several[0].heads == 1:
+            found = _by_loop(subject, several)
+            if found is not None:
+                yield found
+
+
+def _by_recipe(subject: Subject, call: Call) -> Met | None:
+    if call.kv_heads < 2 or call.heads == call.kv_heads or call.heads % call.kv_heads:
+        return None
+    try:
+        met = call.recipe.kv_head_of(call.heads, call.kv_heads)
+    except UNREADABLE:
+        return None
+    wanted = _blocks(call.heads, call.kv_heads)
+    course = course_of(subject, call)
+    if met == wanted:
+        return None
+    return Met(call, "k", met, wanted, call.kv_heads, _line_of_copying(call, course, "k"))
+
+
+def _by_copies(subject: Subject, call: Call) -> Met | None:
+    """Return a wrong map of k or v that were expanded, each in its own way, before they came."""
+    course = course_of(subject, call)
+    if course is None or call.kv_heads != call.heads or call.heads < 3:
+        return None
+    sides: tuple[Literal["k", "v"], ...] = ("k", "v")
+    for side in sides:
+        if not any(op.name in _EXPANDS - {"getitem"} for op in course.layout_of(side)):
+            continue
+        labels = _labels(list(getattr(call, side).detach().unbind(1)))
+        count = len(set(labels))
+        if 1 < count < call.heads and call.heads % count == 0:
+            wanted = _blocks(call.heads, count)
+            if labels != wanted:
+                line = _line_of_copying(call, course, side)
+                return Met(call, side, labels, wanted, count, line)
+    return None
+
+
+def _by_loop(subject: Subject, calls: Sequence[Call]) -> Met | None:
+    """Return a wrong map of calls that are one head each and take k from one tensor."""
+    taken = [_taken(subject, call) for call in calls]
+    bases = {base for base, _, _ in filter(None, taken)}
+    if len(bases) != 1 or None in taken:
+        return None
+    pieces = {each[2] for each in taken if each is not None}
+    (kv_heads,) = pieces if len(pieces) == 1 else (0,)
+    labels = _labels([call.k.detach() for call in calls])
+    used = len(set(labels))
+    heads = len(calls)
+    if used < 2 or used == heads or kv_heads > heads or heads % max(kv_heads, 1):
+        return None
+    wanted = _blocks(heads, max(kv_heads, used))
+    if labels == wanted:
+        return None
+    operation = taken[0][1] if taken[0] is not None else None
+    source = operation.source if operation is not None and operation.source else calls[0].source
+    return Met(calls[0], "k", labels, wanted, max(kv_heads, used), line_of_index(source))
+
+
+def _taken(subject: Subject, call: Call) -> tuple[int, Operation, int] | None:
+    """Return the tensor that k was taken from, how, and how many such pieces it has."""
+    course = course_of(subject, call)
+    spots = course.located.spots.get("k") if course is not None else None
+    if not spots:
+        return None
+    tape, value = subject.base.tape, spots[0][0]
+    size = tape.tensors[value].numel()
+    for _ in range(8):
+        operation = tape.maker.get(value)
+        first = next(operation.values(), None) if operation is not None else None
+        if operation is None or first is None:
+            return None
+        larger = tape.tensors[first].numel()
+        if operation.name in _TAKES and larger > size and size:
+            return first, operation, larger // size
+        if larger != size:
+            return None
+        value = first
+    return None
+
+
+def _labels(heads: Sequence[Tensor]) -> tuple[int, ...]:
+    """Return a number for each head: equal ones where heads are equal, by first appearance."""
+    kinds: list[Tensor] = []
+    found = []
+    for head in heads:
+        at = next((n for n, kind in enumerate(kinds) if torch.equal(kind, head)), None)
+        if at is None:
+            at = len(kinds)
+            kinds.append(head)
+        found.append(at)
+    return tuple(found)
+
+
+def _blocks(heads: int, kv_heads: int) -> tuple[int, ...]:
+    return tuple(head // (heads // kv_heads) for head in range(heads))
+
+
+def _line_of_copying(call: Call, course: Course | None, side: str) -> Source:
+    if course is None:
+        return call.source
+    return course.line(*(op for op in course.layout_of(side) if op.name in _EXPANDS))
+
+
+def _sizes(call: Call) -> tuple[int, ...]:
+    return (call.batch, call.heads, call.queries, call.keys, call.head_dim)

@@ -1,0 +1,97 @@
+"""Features of a projection that no head takes: a width that the heads don't divide."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.capture.trail import LAYOUT
+from attnscope.checks.influence import differs
+from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Leftover", "left_over"]
+
+_MOST_ENTRIES = 1 << 22
+"""Entries of a projection that are followed: numbers of entries are exact in float64 far beyond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A projection of which some features reach neither a head nor an output."""
+
+    call: Call
+    width: int
+    unused: tuple[int, ...]
+    source: Source
+
+
+def left_over(subject: Subject) -> Iterator[Leftover]:
+    """Iterate over the projections of q, k, v with features that are dropped."""
+    for projected, (call, taken) in _taken(subject).items():
+        tensor = subject.base.tape.tensors[projected]
+        if tensor.dim() < 2 or tensor.numel() > _MOST_ENTRIES:
+            continue
+        try:
+            unused = _unused(subject, projected, [value for value, _ in taken])
+        except UNREADABLE:
+            continue
+        slicing = next((op for _, ops in taken for op in ops if op.name in _SLICES), None)
+        if unused and slicing is not None:
+            source = slicing.source or call.source
+            yield Leftover(call, tensor.shape[-1], unused, source)
+
+
+_SLICES = frozenset("getitem narrow split split_with_sizes chunk tensor_split".split())
+
+
+def _taken(
+    subject: Subject,
+) -> dict[int, tuple[Call, list[tuple[int, list[Operation]]]]]:
+    """Return for each projection what heads take from it by rearranging alone."""
+    found: dict[int, list[tuple[int, list[Operation]]]] = defaultdict(list)
+    calls: dict[int, Call] = {}
+    barred: set[int] = set()
+    maker = subject.base.tape.maker
+    for located in subject.base.located:
+        for side in ("q", "k", "v"):
+            for value, _ in located.spots.get(side, []):
+                operations, at = [], value
+                while (operation := maker.get(at)) is not None and operation.name in LAYOUT:
+                    operations.append(operation)
+                    at = next(operation.values())
+                found[at].append((value, operations))
+                calls.setdefault(at, located.call)
+                if maker.get(at) is None:
+                    barred.add(at)
+    return {at: (calls[at], taken) for at, taken in found.items() if at not in barred}
+
+
+def _unused(subject: Subject, projected: int, values: list[int]) -> tuple[int, ...]:
+    tape = subject.base.tape
+    tensor = tape.tensors[projected]
+    width = tensor.shape[-1]
+    numbers = torch.arange(tensor.numel(), dtype=torch.float64).view(tensor.shape)
+    landed = tape.run(values, {projected: numbers}, wide=True)
+    used = torch.zeros(width, dtype=torch.bool)
+    for value in values:
+        used[landed[value].flatten().long() % width] = True
+    if bool(used.all()) or not bool(used.any()):
+        return ()
+    outputs = [tape.value_of(each) for each in subject.base.outputs.values()]
+    wanted = [value for value in outputs if value is not None]
+    before = tape.run([projected, *wanted], wide=True)
+    changed = before[projected].clone()
+    generator = torch.Generator().manual_seed(subject.seed)  # a constant would cancel in the softmax
+    drawn = torch.randn(changed.shape, generator=generator, dtype=torch.float64)
+    changed[..., ~used] += (drawn * (1.0 + changed.abs().max()))[..., ~used]
+    after = tape.run(wanted, {projected: changed}, wide=True)
+    if not wanted or any(bool(differs(before[v], after[v]).any()) for v in wanted):
+        return ()
+    return tuple(int(at) for at in (~used).nonzero().flatten())

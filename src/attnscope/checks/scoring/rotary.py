@@ -1,0 +1,101 @@
+"""The base and the width of the rotary tables that a run read, fitted from their angles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.program import Operation
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Rotary", "rotary_tables"]
+
+_GEOMETRIC = 1e-3
+"""How far the logarithms of frequencies may be from a line, relative to the whole range."""
+
+_ONE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Rotary:
+    """One table of angles: base of its geometric frequencies, and how many channels it turns."""
+
+    base: float
+    channels: int
+    value: int
+
+
+def rotary_tables(subject: Subject) -> tuple[Rotary, ...]:
+    """Return the tables whose frequencies are base^(-j/n), from 1 down; others are left out."""
+    found = []
+    for value, frequencies in _frequencies(subject):
+        fitted = _fit(frequencies)
+        if fitted is not None:
+            found.append(Rotary(fitted[0], 2 * fitted[1], value))
+    return tuple(found)
+
+
+def _frequencies(subject: Subject) -> Iterator[tuple[int, Tensor]]:
+    """Iterate over the angles by which one position differs from the one before."""
+    tape = subject.base.tape
+    for operation in tape.operations:
+        if operation.name != "cos":
+            continue
+        first = next(operation.values(), None)
+        angles = tape.tensors[first].detach().double() if first is not None else None
+        steps = _steps(angles) if angles is not None else None
+        if steps is not None:
+            yield operation.defines[0], steps
+    for value, name in subject.base.parameters.items():
+        table = tape.tensors[value].detach()
+        if "cos" in name.rpartition(".")[2].lower() and table.is_floating_point():
+            flat = table.double().reshape(-1, table.shape[-1]) if table.dim() > 1 else None
+            if flat is not None and len(flat) > 1 and bool((flat[0] == 1).all()):
+                yield value, flat[1].clamp(-1, 1).arccos()
+
+
+def _steps(angles: Tensor) -> Tensor | None:
+    """Return the frequencies of a table of angles with positions before features."""
+    if angles.dim() < 2 or angles.shape[-1] < 2:
+        return None
+    for axis in range(angles.dim() - 1):
+        if angles.shape[axis] < 2:
+            continue
+        rows = angles.movedim(axis, 0).flatten(1, -2)[:, 0] if angles.dim() > 2 else angles
+        step = rows[1] - rows[0]
+        if bool((step.abs() > 0).any()):
+            return step
+    return None
+
+
+def _fit(frequencies: Tensor) -> tuple[float, int] | None:
+    """Return the base and the number of frequencies; None: they are no plain rotary ones."""
+    distinct = torch.unique(frequencies.abs().float()).double().flip(0)
+    count = len(distinct)
+    if count < 2 or float(distinct[-1]) <= 0 or abs(float(distinct[0]) - 1.0) > _ONE:
+        return None
+    logs = distinct.log()
+    line = torch.linspace(float(logs[0]), float(logs[-1]), count, dtype=torch.float64)
+    if float((logs - line).abs().max()) > _GEOMETRIC * max(abs(float(logs[-1])), 1e-9):
+        return None
+    return math.exp(-float(logs[-1]) * count / (count - 1)), count
+
+
+def turning(subject: Subject, value: int) -> Operation | None:
+    """Return the first product with a table."""
+    waiting, seen = [value], set[int]()
+    users = subject.base.tape.users
+    while waiting and len(seen) < 64:
+        at = waiting.pop(0)
+        if at in seen:
+            continue
+        seen.add(at)
+        for user in users.get(at, []):
+            if user.name in {"mul", "rmul", "mul_"}:
+                return user
+            waiting += user.defines
+    return None

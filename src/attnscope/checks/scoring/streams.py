@@ -1,0 +1,120 @@
+"""Which call should read a sequence, and does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.course import CONTRACTIONS
+from attnscope.checks.probes.memory_changed import MemoryChanged, memory_changed
+from attnscope.checks.scoring.reading import path_back
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Astray", "astray"]
+
+_CROSS = re.compile(
+    r"cross|enc(oder)?_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
+)
+_PARTS = frozenset("chunk split unbind tensor_split split_with_sizes".split())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Astray:
+    """A call that reads another sequence than it is given.
+
+    unread: the sequence that it should read; what: what is known about it, in words.
+    """
+
+    call: Call
+    unread: MemoryChanged
+    what: str
+    source: Source
+
+
+def astray(subject: Subject) -> Iterator[Astray]:
+    """Iterate over the calls whose keys and values come from the wrong sequence."""
+    changes = memory_changed(subject)
+    several = len(changes) > 1
+    for change in changes:
+        if not change.is_idle or (several and all(each.is_still for each in changes)):
+            continue
+        if not several and change.reads:
+            continue  # all outputs are the same whatever comes in: a gate, or a head, at zero
+        call = _reader(subject, change, named=several and not change.stream.memory)
+        if call is not None:
+            yield Astray(call, change, "the model never reads it", _line(subject, change, call))
+            return
+    if several:
+        yield from _beside_unused(subject, changes)
+
+
+def _reader(subject: Subject, change: MemoryChanged, *, named: bool) -> Call | None:
+    """Return the call that is there to read a sequence: by its name, or the last one."""
+    calls = [call for call in subject.calls if call.index not in change.reads]
+    crossing = [c for c in calls if _CROSS.search(c.module.lower())]
+    if crossing:
+        return crossing[0]
+    return None if named or not calls else calls[-1]
+
+
+def _line(subject: Subject, change: MemoryChanged, call: Call) -> Source:
+    """Return the line that calls the module which no longer gets the sequence, or projects k."""
+    lost = change.lost_at(call.module)
+    if lost is not None and lost.source is not None:
+        return lost.source
+    projection = _projection(subject, call)
+    return projection.source if projection is not None and projection.source else call.source
+
+
+def _projection(subject: Subject, call: Call) -> Operation | None:
+    located = subject.located(call)
+    spots = located.spots.get("k", []) if located is not None else []
+    if located is None or not spots:
+        return None
+    last: Operation | None = None
+    for operation in path_back(subject, spots[0][0], frozenset(subject.base.parameters)):
+        last = operation
+    return last if last is not None and last.name in CONTRACTIONS else None
+
+
+def _beside_unused(subject: Subject, changes: tuple[MemoryChanged, ...]) -> Iterator[Astray]:
+    """Find a call that reads its own sequence, beside keys of the other one that nobody uses.
+
+    Another call of the same module has to read across, so that this one is meant to.
+    """
+    for call in subject.calls:
+        own = [c for c in changes if call.index in c.reads]
+        others = [c for c in changes if call.index not in c.reads and call.index not in c.asks]
+        if len(own) != 1 or call.index not in own[0].asks or len(others) != 1:
+            continue
+        crosses = any(
+            each.module == call.module and each.index in own[0].reads and each.index in others[0].asks
+            for each in subject.calls
+        )
+        if not crosses or not _has_unused_parts(subject, others[0], call):
+            continue
+        located = subject.located(call)
+        output = located.output if located is not None else None
+        source = subject.base.source_of(output) or call.source
+        what = "its keys and values are computed and nothing uses them"
+        yield Astray(call, others[0], what, source)
+        return
+
+
+def _has_unused_parts(subject: Subject, change: MemoryChanged, call: Call) -> bool:
+    """Return whether a part of a projection that another call's q comes from is used by nothing."""
+    tape = subject.base.tape
+    for other in subject.calls:
+        if other.module != call.module or other.index not in change.asks:
+            continue
+        located = subject.located(other)
+        spots = located.spots.get("q", []) if located is not None else []
+        for operation in path_back(subject, spots[0][0], located.weights) if spots else ():  # type: ignore[union-attr]
+            unused = [v for v in operation.defines if not tape.users.get(v)]
+            if operation.name in _PARTS and len(unused) > 1:
+                return True
+    return False

@@ -1,0 +1,82 @@
+"""The line at fault of a layer in which some pairs of tokens are seen, or hidden, wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from torch import Tensor
+
+from attnscope.calls.source import Source
+from attnscope.checks.course import Course, course_of
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.visibility.caller import line_in_common_owner, users_line
+from attnscope.checks.visibility.layers import Layer
+from attnscope.checks.visibility.making import Pairs, course_on, line_of_making
+from attnscope.errors import AttnscopeError
+
+__all__ = ["gives_weight", "line_of_pairs"]
+
+Sides: TypeAlias = tuple[Tensor, Tensor, Tensor]
+
+_WEIGHT = 1e-12
+"""Above this a weight is one: what a mask hides has none, or less than 1e-21."""
+
+
+def line_of_pairs(
+    subject: Subject, layer: Layer, ways: Sequence[Sides], right: Iterable[Layer]
+) -> Source:
+    """Return the line at fault.
+
+    ways: pairs (batch, queries, keys): the wrong ones, those that they are treated like, and those
+    that they should be treated like; the first way that shows a line counts. right: layers of the same kind in which nothing is wrong: where
+    they run the same line, the line that calls the layer is at fault.
+    """
+    course = _course(subject, layer)
+    if course is None:
+        return layer.call.source
+    line = course.line(course.softmax)
+    if layer.is_one_call:
+        hides = bool((~layer.visible & layer.visible.any(1, keepdim=True)).any())
+        line = line_of_making(course, [_over_heads(each) for each in ways], hides=hides)
+    elif course.hiding:
+        line = course.line(course.hiding[-1])
+    same = [each for each in right if _same(_course(subject, each), course)]
+    if same:
+        other = line_in_common_owner(subject, layer.module, [each.module for each in same])
+        return other or line
+    return users_line(subject, layer.module, line)
+
+
+def gives_weight(layer: Layer, pairs: Tensor) -> bool:
+    """Return whether any head gives weight to some pairs; True where that can't be told.
+
+    A token can reach others though no weight leads there: by a scale or a norm over all of them.
+    """
+    if not layer.is_one_call:
+        return True
+    located = layer.calls[0]
+    try:
+        weights = located.rerun("weights", *(located.value(name) for name in ("q", "k", "v")))
+    except (AttnscopeError, RuntimeError):
+        return True
+    return bool((weights.abs().amax(1)[pairs] > _WEIGHT).any())
+
+
+def _over_heads(sides: Sides) -> Pairs:
+    wrong, like, unlike = (each[:, None] for each in sides)
+    return Pairs(wrong, like, unlike)
+
+
+def _same(one: Course | None, other: Course) -> bool:
+    """Return whether two calls are made at one line."""
+    if one is None:
+        return False
+    a, b = one.line(one.softmax), other.line(other.softmax)
+    return (a.file, a.line) == (b.file, b.line)
+
+
+def _course(subject: Subject, layer: Layer) -> Course | None:
+    if layer.side is subject.base:
+        return course_of(subject, layer.call)
+    return course_on(layer.side, layer.calls[0])

@@ -1,0 +1,210 @@
+"""Which attentions of a run hide what should be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.source import Source
+from attnscope.checks.subject.roles import Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.visibility.caller import line_in_common_owner
+from attnscope.checks.visibility.faulty_line import line_of_pairs
+from attnscope.checks.visibility.future import all_of_stream, hidden_rows
+from attnscope.checks.visibility.layers import Layer, layers_of
+
+__all__ = [
+    "Hidden",
+    "hidden_as_padding",
+    "hidden_later",
+    "hidden_memory",
+    "hidden_self",
+    "real_tokens",
+]
+
+_MOST = 64
+"""Tokens up to which every pair is looked at."""
+
+_FEWEST = 3
+"""Tokens from which a pattern can be told from chance."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hidden:
+    """A layer, and pairs (batch, queries, keys) that it hides though they should be seen."""
+
+    layer: Layer
+    pairs: Tensor
+    line: Source
+
+    @property
+    def count(self) -> int:
+        """Number of hidden pairs."""
+        return int(self.pairs.sum())
+
+    @property
+    def first(self) -> tuple[int, int, int]:
+        """Sample, query and key of the first hidden pair."""
+        sample, query, key = self.pairs.nonzero()[0].tolist()
+        return sample, query, key
+
+
+def real_tokens(subject: Subject, stream: Stream) -> Tensor:
+    """Return which tokens of a sequence are real, (batch, length); all where nothing is known."""
+    padding = subject.roles.padding_of(stream)
+    if padding is None:
+        return torch.ones(
+            stream.batch(subject.given), stream.length(subject.given), dtype=torch.bool
+        )
+    return padding.real(subject.given).cpu()
+
+
+def hidden_later(subject: Subject, stream: Stream) -> Iterator[Hidden]:
+    """Iterate over layers in which no position sees a later one, though earlier ones are seen."""
+    layers = _own_layers(subject, stream)
+    real = real_tokens(subject, stream)
+    layers = [layer for layer in layers if not bool(layer.broken.any())]
+    both = real[:, :, None] & real[:, None, :]
+    ahead = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).triu(1) & both
+    behind = ahead.mT & both
+    if any(
+        bool((~layer.visible & behind).any()) and not bool((layer.visible & behind).any())
+        for layer in layers
+    ):
+        return  # other layers look ahead alone: the model reads in both directions in turn
+    wrong = [
+        layer
+        for layer in layers
+        if bool((layer.visible & behind).any()) and not bool((layer.visible & ahead).any())
+    ]
+    right = [layer for layer in layers if layer not in wrong]
+    for layer in wrong:
+        ways = [(ahead, ahead, layer.visible & behind)]
+        yield Hidden(layer, ahead, line_of_pairs(subject, layer, ways, right))
+
+
+def hidden_as_padding(subject: Subject) -> Iterator[Hidden]:
+    """Iterate over layers that hide real tokens, next to padding, from all queries."""
+    for stream in subject.roles.streams:
+        padding = subject.roles.padding_of(stream)
+        if padding is None or not padding.given or stream.length(subject.given) < _FEWEST:
+            continue
+        layers = [each for each in _reading(subject, stream) if not bool(each.broken.any())]
+        lost = [_lost(layer, real_tokens(subject, stream)) for layer in layers]
+        right = [each for each, pairs in zip(layers, lost, strict=True) if not bool(pairs.any())]
+        right += [each for each in layers_of(subject) if each not in layers]
+        for layer, pairs in zip(layers, lost, strict=True):
+            if bool(pairs.any()):
+                ways = [(pairs, pairs, layer.visible & ~pairs)]
+                yield Hidden(layer, pairs, line_of_pairs(subject, layer, ways, right))
+
+
+def _lost(layer: Layer, real: Tensor) -> Tensor:
+    """Return the pairs of real tokens that no query sees, (batch, queries, keys)."""
+    asks = real if layer.own else torch.ones(len(real), layer.queries, dtype=torch.bool)
+    seen = (layer.visible & asks[:, :, None]).any(1)
+    lost = real & ~seen & (real.sum(-1, keepdim=True) > 1)
+    sees_some = bool((seen & real).any()) and not (layer.own and _strict(layer, real))
+    return asks[:, :, None] & lost[:, None, :] & sees_some
+
+
+def hidden_self(subject: Subject, stream: Stream) -> Iterator[Hidden]:
+    """Iterate over causal layers that hide each position from itself, the first one aside."""
+    real = real_tokens(subject, stream)
+    for layer in _own_layers(subject, stream):
+        if not _strict(layer, real) or _shares_keys(layer):
+            continue
+        first = real & (real.cumsum(-1) == 1)
+        itself = layer.visible.diagonal(dim1=1, dim2=2)[first].all()
+        if not bool(hidden_rows(layer)[first].all() | itself) or _blanked(layer, first):
+            continue
+        pairs = torch.eye(layer.keys, dtype=torch.bool) & (real & ~first)[:, :, None]
+        past = torch.ones(layer.keys, layer.keys, dtype=torch.bool).tril(-1)
+        future = torch.ones(layer.keys, layer.keys, dtype=torch.bool).triu(1)
+        seen = past & real[:, :, None] & real[:, None, :]
+        ways = [(pairs, future.expand(pairs.shape), seen)]
+        yield Hidden(layer, pairs, line_of_pairs(subject, layer, ways, []))
+
+
+def hidden_memory(subject: Subject) -> Iterator[Hidden]:
+    """Iterate over cross-attentions that hide later tokens of a memory which saw itself both ways."""
+    main, memory = subject.roles.main, subject.roles.memory
+    if main is None or memory is None:
+        return
+    encoders = [layer for layer in _own_layers(subject, memory) if layer.reads == {memory.name}]
+    if not any(_looks_ahead(layer) for layer in encoders):
+        return
+    real = real_tokens(subject, memory)
+    for layer in layers_of(subject):
+        crosses = (
+            not layer.own and layer.reads == {memory.name} and layer.keys == real.shape[1] <= _MOST
+        )
+        if not crosses or layer.queries < _FEWEST:
+            continue
+        ahead = torch.ones(layer.queries, layer.keys, dtype=torch.bool).triu(1) & real[:, None, :]
+        behind = torch.ones(layer.queries, layer.keys, dtype=torch.bool).tril() & real[:, None, :]
+        stairs = bool(ahead.any()) and not bool((layer.visible & ahead).any())
+        if stairs and bool((layer.visible == behind)[:, _FEWEST - 1 :].all()):
+            own = [each.module for each in all_of_stream(subject, main)]
+            line = line_in_common_owner(subject, layer.module, own[:1])
+            yield Hidden(layer, ahead, line or layer.call.source)
+
+
+def _own_layers(subject: Subject, stream: Stream) -> list[Layer]:
+    length = stream.length(subject.given)
+    return [
+        layer
+        for layer in all_of_stream(subject, stream)
+        if _FEWEST <= layer.keys == length <= _MOST
+    ]
+
+
+def _reading(subject: Subject, stream: Stream) -> Iterator[Layer]:
+    """Iterate over the layers whose keys are the tokens of one sequence."""
+    length = stream.length(subject.given)
+    for layer in layers_of(subject):
+        if layer.keys == length <= _MOST and layer.reads <= {stream.name} | _mains(subject, layer):
+            if stream.name in layer.reads:
+                yield layer
+
+
+def _mains(subject: Subject, layer: Layer) -> set[str]:
+    """Return what a sequence that attends to itself may have read before."""
+    return {stream.name for stream in subject.roles.streams} if layer.own else set()
+
+
+def _strict(layer: Layer, real: Tensor) -> bool:
+    """Return whether each position sees all before it, and neither itself nor any later one."""
+    both = real[:, :, None] & real[:, None, :]
+    first = real & (real.cumsum(-1) == 1)
+    none = (hidden_rows(layer) | first)[..., None]
+    past = torch.ones(layer.keys, layer.keys, dtype=torch.bool).tril(-1) & both
+    rest = both & ~past & ~none
+    near = torch.eye(layer.keys, dtype=torch.bool).roll(-1, 1).mT & past
+    return (
+        bool(past.any())
+        and bool(layer.visible[near].all())
+        and not bool((layer.visible & rest).any())
+    )
+
+
+def _shares_keys(layer: Layer) -> bool:
+    """Return whether queries are keys, as in the Reformer, where a token would see mostly itself."""
+    q, k = layer.call.q, layer.call.k
+    return q.shape == k.shape and bool((q - k).abs().max() == 0)
+
+
+def _blanked(layer: Layer, first: Tensor) -> bool:
+    """Return whether code of the author's own sets the result of the first position to zero."""
+    if layer.call.kind != "eager" or not layer.is_one_call:
+        return False
+    context = layer.call.context().transpose(1, 2).flatten(2)
+    return bool((context[first.to(context.device)] == 0).all())
+
+
+def _looks_ahead(layer: Layer) -> bool:
+    ahead = torch.ones(layer.queries, layer.keys, dtype=torch.bool).triu(1)
+    return bool((layer.visible & ahead).any())

@@ -1,0 +1,45 @@
+"""The operation outside attention that carries later tokens to earlier positions."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.source import Source
+from attnscope.checks.influence import Allowed, first_mixing, moved
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.roles import Stream
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import other_tokens
+from attnscope.checks.visibility.tokens import value_in
+from attnscope.errors import AttnscopeError
+
+__all__ = ["line_of_mixing"]
+
+
+def line_of_mixing(subject: Subject, stream: Stream, cut: int) -> Source | None:
+    """Return the line of the first operation that mixes tokens from the cut on with those before.
+
+    None: it can't be told.
+    """
+    start = value_in(subject.base, subject.given, stream.name)
+    length = stream.length(subject.given)
+    late = torch.arange(length) >= max(cut, 1)
+    if start is None or not subject.base.is_faithful:
+        return None
+    try:
+        changed = other_tokens(subject, stream, late.expand(stream.batch(subject.given), length))
+        entries = moved(subject.base.tape, {start: changed.values[stream.name]})
+    except (AttnscopeError, RuntimeError, Skipped):
+        return None
+    operation = first_mixing(subject.base.tape, _readable(entries, length), Allowed(late))
+    return operation.source if operation is not None else None
+
+
+def _readable(entries: dict[int, Tensor], length: int) -> dict[int, Tensor]:
+    """Return the values in which an axis holds the tokens, by itself or joined with another."""
+    return {
+        value: tensor
+        for value, tensor in entries.items()
+        if any(size and size % length == 0 for size in tensor.shape)
+    }
