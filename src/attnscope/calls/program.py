@@ -11,7 +11,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -162,12 +162,12 @@ def _unwarned() -> Iterator[None]:
     the model would show them again.
     """
     ignore = ("ignore", None, Warning, None, 0)
-    warnings.filters.insert(0, ignore)  # type: ignore[attr-defined]  a list, typed as a sequence
+    filters = cast("list[Any]", warnings.filters)
+    filters.insert(0, ignore)
     try:
         yield
     finally:
-        with contextlib.suppress(ValueError):  # somebody has put other filters in place
-            warnings.filters.remove(ignore)  # type: ignore[attr-defined]
+        filters.remove(ignore)
 
 
 _as_it_is = contextlib.nullcontext

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnscope.calls.held import Held
 from attnscope.calls.program import map_leaves
 from attnscope.capture.found import Found
-from attnscope.capture.provenance import Node, Output, ancestors, bypasses, leads_to
+from attnscope.capture.provenance import Node, Output, ancestors, bypasses, leads_to, unsummed
 from attnscope.capture.reading.axes import (
     AxesReading,
     NotAttentionError,
@@ -96,8 +96,8 @@ def best_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | No
     softmax = outermost_softmaxes(nodes)
     inside = {id(node) for node in ancestors(softmax[:1])} if softmax else None
     unnamed: list[Node] = []
-    for node in nodes:
-        if node.left is None or node.right is None or (inside and id(node) not in inside):
+    for node in _starts(nodes, found.weights.node):
+        if inside and id(node) not in inside:
             continue
         try:
             axes = read_axes(
@@ -117,6 +117,16 @@ def best_start(nodes: list[Node], found: Found) -> tuple[Node, AxesReading] | No
         return best[1], best[2]
     exponential = any(node.name in _EXPONENTIALS for node in nodes)
     return _unnamed_start(unnamed, found) if softmax or exponential else None
+
+
+def _starts(nodes: list[Node], weights: Node) -> list[Node]:
+    """Return the products behind weights, without those of which only sums or maxima came in.
+
+    Such are the products of earlier chunks, of which the later ones know a running maximum.
+    """
+    starts = [node for node in nodes if node.starts]
+    near = unsummed(weights)
+    return [node for node in starts if id(node) in near] or starts
 
 
 def _is_plausible(nodes: list[Node], start: Node, axes: AxesReading, weights: Node) -> bool:

@@ -119,6 +119,18 @@ def leads_to(start: Node, last: Node) -> bool:
     return _reaches(start, last, lambda node: node.name in _SUMS)
 
 
+def unsummed(last: Node) -> set[int]:
+    """Return identities of the nodes that `last` comes from on a way that sums nothing up."""
+    waiting, seen = [last], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            if node.starts or node.name not in _SUMS:
+                waiting.extend(node.parents)
+    return seen
+
+
 def bypasses(start: Node, last: Node) -> bool:
     """Return whether `last` comes from `start` past every normaliser, as a residual does."""
     return _reaches(start, last, lambda node: node.normaliser)

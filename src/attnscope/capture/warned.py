@@ -59,6 +59,9 @@ def warning_in_place() -> Iterator[None]:
 
 def _users_frame() -> FrameType | None:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  as in `place`
-    while frame is not None and not is_the_users(frame.f_code.co_filename):
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_the_users(file) and file != warnings.__file__:
+            return frame
         frame = frame.f_back
-    return frame
+    return None

@@ -136,7 +136,8 @@ def _split(
     operations: Iterable[Operation], starts: Collection[int]
 ) -> tuple[list[Operation], list[Operation]]:
     reached = set(starts)
-    main, aside = [], []
+    main: list[Operation] = []
+    aside: list[Operation] = []
     for operation in operations:
         through = not reached.isdisjoint(operation.values())
         (main if through else aside).append(operation)

@@ -24,6 +24,7 @@ __all__ = [
     "defined",
     "filled",
     "first_where",
+    "is_inherited",
     "loaded",
     "mentions",
     "owner_of",
@@ -86,9 +87,7 @@ def _order(place: Place) -> tuple[str, int]:
 
 def mentions(node: ast.AST, *names: str) -> bool:
     """Return whether one of these is called, or read as a name or an attribute, in a statement."""
-    return any(
-        getattr(each, "attr", getattr(each, "id", None)) in names for each in ast.walk(node)
-    )
+    return any(getattr(each, "attr", getattr(each, "id", None)) in names for each in ast.walk(node))
 
 
 def owner_of(model: nn.Module, path: str) -> nn.Module | None:
@@ -109,7 +108,7 @@ def class_of(module: nn.Module) -> ast.ClassDef | None:
 
 
 def defined(model: nn.Module, path: str) -> Source | None:
-    """Return the line that makes a parameter, or the module that holds it, an attribute of its owner."""
+    """Return the line that makes a parameter, or the module that holds it, an attribute."""
     for owner, name in _owners(model, path):
         if type(owner).__module__.startswith("torch."):
             continue
@@ -118,6 +117,12 @@ def defined(model: nn.Module, path: str) -> Source | None:
             if place is not None:
                 return _source(place, "__init__")
     return None
+
+
+def is_inherited(owner: nn.Module, name: str) -> bool:
+    """Return whether a base class makes an attribute, and the owner's own class doesn't."""
+    kinds = type(owner).__mro__
+    return _assigned(kinds[0], name) is None and any(_assigned(k, name) for k in kinds[1:])
 
 
 def put_in_later(model: nn.Module, owner: nn.Module, name: str) -> Source | None:
@@ -143,7 +148,7 @@ def _owners(model: nn.Module, path: str) -> Iterator[tuple[nn.Module, str]]:
 
 
 def _assigned(kind: type, name: str) -> Place | None:
-    if not isinstance(kind, type) or kind.__module__.startswith("torch."):
+    if kind.__module__.startswith("torch."):
         return None
     file = _file_of(kind)
     tree = _tree_of_file(file) if file is not None else None

@@ -33,7 +33,7 @@ class Dropped:
 
 
 def dropped(tape: Tape) -> Iterator[Dropped]:
-    """Iterate over the operations that drop, in order; those at rate 0 or 1, or switched off, not."""
+    """Iterate over the operations that drop, in order; those at rate 0 or 1 do not."""
     for operation in tape.operations:
         rate = _rate(operation)
         if rate is not None and 0 < rate < 1:
@@ -85,6 +85,15 @@ def _users_of_cast(tape: Tape, value: int) -> Iterator[Operation]:
     waiting = [value]
     for number in waiting:
         for user in tape.users.get(number, ()):
-            if user.name in {"to", "float", "type_as", "view", "reshape", "unsqueeze", "div", "div_"}:
+            if user.name in {
+                "to",
+                "float",
+                "type_as",
+                "view",
+                "reshape",
+                "unsqueeze",
+                "div",
+                "div_",
+            }:
                 waiting += user.defines
             yield user

@@ -14,8 +14,8 @@ def folded(findings: Iterable[Finding]) -> list[Finding]:
     """Return one finding for each fault.
 
     A finding of the same rule at the same line becomes a further place of the first. A finding
-    whose code another one `explains` is folded under that one, where they are about the same call, a
-    later one, or the model as a whole, and the cause is no milder than what follows.
+    whose code another one `explains` is folded under that one, where they are about the same call,
+    a later one, or the model as a whole, and the cause is no milder than what follows.
     """
     once = _joined(findings)
     cause = _causes(once)

@@ -1,8 +1,8 @@
 """How far a change of some inputs reaches, operation by operation, and where it goes too far.
 
-The base run's own operations are run twice in float64: as they were, and with some values changed. So an
-entry that moves depends on what was changed, whatever rounding does, and the first operation whose
-result moves where its operands did not is the one that mixes what should stay apart.
+The base run's own operations are run twice in float64: as they were, and with some values changed.
+So an entry that moves depends on what was changed, whatever rounding does, and the first operation
+whose result moves where its operands did not is the one that mixes what should stay apart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from attnscope.capture.tape import Tape
 __all__ = ["Allowed", "differs", "first_mixing", "moved"]
 
 _MOVED = 1e-9
-"""Relative to the largest entry: far above the rounding of float64, far below any real influence."""
+"""Relative to the largest entry: far above float64's rounding, far below any real influence."""
+
+_FILL = 1e8
+"""From here on an entry hides a score; it is none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +43,7 @@ class Allowed:
         """Return whether all entries that moved lie at allowed indices of some axis of that size.
 
         A tensor with two such axes (queries and keys) may move in allowed rows and columns. An axis
-        that holds this one merged with others (batch·heads, batch·windows) is taken apart in any order.
+        that holds this one merged with others (batch·heads) is taken apart in any order.
         """
         if not bool(moved_entries.any()):
             return True
@@ -84,7 +87,7 @@ def moved(tape: Tape, changed: Mapping[int, Tensor]) -> dict[int, Tensor]:
 
 
 def first_mixing(tape: Tape, entries: Mapping[int, Tensor], allowed: Allowed) -> Operation | None:
-    """Return the first operation whose result moves outside of what is allowed, of operands that don't."""
+    """Return the first operation whose result moves where it must not, of operands that don't."""
     outside: set[int] = set()
     for operation in tape.operations:
         made = [v for v in operation.defines if v in entries and not allowed.holds(entries[v])]
@@ -98,7 +101,7 @@ def first_mixing(tape: Tape, entries: Mapping[int, Tensor], allowed: Allowed) ->
 
 def _downstream(tape: Tape, changed: Mapping[int, Tensor]) -> list[int]:
     reached = set(changed)
-    found = []
+    found: list[int] = []
     for operation in tape.operations:
         if reached.isdisjoint(operation.needs) and reached.isdisjoint(operation.values()):
             continue
@@ -108,12 +111,16 @@ def _downstream(tape: Tape, changed: Mapping[int, Tensor]) -> list[int]:
 
 
 def differs(before: Tensor, after: Tensor) -> Tensor:
-    """Return which entries of two float64 results are not the same but for rounding."""
-    if not before.is_floating_point():
+    """Return which entries of two float64 results are not the same but for rounding.
+
+    What was put in to hide something (-1e9 and the like) is no measure for the other entries.
+    """
+    if not before.is_floating_point() or not before.numel():
         return before != after
-    scale = (
-        before.abs().nan_to_num(0.0, 0.0, 0.0).max().clamp_min(1e-300) if before.numel() else 1.0
-    )
+    size = before.abs().nan_to_num(0.0, 0.0, 0.0)
+    plain = size < _FILL
+    scale = size[plain].max() if bool(plain.any()) else size.max()
+    bound = _MOVED * torch.where(plain, scale.clamp_min(1e-300), size)
     same = (before == after) | (before.isnan() & after.isnan())
     gap = (before - after).abs().nan_to_num(float("inf"))
-    return ~same & (gap > _MOVED * scale)
+    return ~same & (gap > bound)

@@ -1,1 +1,1 @@
-"""Decoding with a cache: the steps of a run, and the first place at which they part from a full pass."""
+"""Decoding with a cache: the steps, and the first place where they part from a full pass."""

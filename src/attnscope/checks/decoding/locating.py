@@ -20,6 +20,9 @@ from attnscope.differ.sides.subject import Subject as Watched
 
 __all__ = ["line_left_behind", "parting_of", "runs_of"]
 
+_DEEPEST = 3
+"""Containers in containers that are looked into."""
+
 _RESETS = ("reset", "reset_cache", "clear_cache")
 
 
@@ -51,8 +54,8 @@ def parting_of(subject: Subject, found: Departure) -> Parting | None:
 def line_left_behind(subject: Subject) -> Source | None:
     """Return the line that should empty what a module keeps, or that fills it.
 
-    A module is run and reset; the attributes that hold tensors then, and did not before, are what is
-    left behind.
+    A module is run and reset; the attributes that hold tensors then, and did not before, are what
+    is left behind.
     """
     side = fresh(Watched(subject.name, subject.run))
     if side.model is None:
@@ -78,9 +81,8 @@ def line_left_behind(subject: Subject) -> Source | None:
 
 def _held(module: nn.Module) -> dict[str, int]:
     """Return how many entries of tensors that are not zero each attribute holds."""
-    return {
-        name: _count(value, 0) for name, value in (*vars(module).items(), *module._buffers.items())
-    }  # noqa: SLF001  buffers, parameters left out
+    named = (*vars(module).items(), *module.named_buffers(recurse=False))
+    return {name: _count(value, 0) for name, value in named}
 
 
 def _count(value: Any, depth: int) -> int:
@@ -88,7 +90,7 @@ def _count(value: Any, depth: int) -> int:
         return 0
     if isinstance(value, Tensor):
         return int(value.count_nonzero())
-    if depth > 3 or not isinstance(value, dict | list | tuple):  # noqa: PLR2004  containers in containers
+    if depth > _DEEPEST or not isinstance(value, dict | list | tuple):
         return 0
     items = value.values() if isinstance(value, dict) else value
     return sum(_count(each, depth + 1) for each in items)

@@ -1,4 +1,4 @@
-"""Compares a value of one step with the same value of the full pass, whatever axes its tokens are on."""
+"""Compares a value of one step with that of the full pass, wherever its tokens lie."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Stretch:
         )
 
     def _readings(self, full: int, step: int) -> list[tuple[int, int, int]]:
-        """Return how an axis can be read: first and number of the full pass's, number of the step's."""
+        """Return how an axis can be read: first and number in the full pass, number in the step."""
         found = []
         if full == step:
             found.append((0, full, step))

@@ -131,7 +131,7 @@ class _Walk:
                 return Parting(
                     line or join.source,
                     join.name,
-                    f"what was kept of the {past.stop} tokens before is not what the full pass has there",
+                    f"joins what was kept of {past.stop} tokens, and the full pass has others",
                 )
         return Parting(
             join.source,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -110,7 +111,7 @@ class Stepper:
         """
         model = self.model()
         past, outputs = self.past(model), []
-        for start, stop in zip(ends[:-1], ends[1:], strict=True):
+        for start, stop in itertools.pairwise(ends):
             output = self.call(model, self.step(start, stop), past)
             outputs.append(self.result(output))
             past = self.kept(output, past)
@@ -120,7 +121,7 @@ class Stepper:
         """Return step `number` (from 0) under watch, after those before it."""
         model = self.model()
         past = self.past(model)
-        for start, stop in zip(ends[:number], ends[1 : number + 1], strict=True):
+        for start, stop in itertools.pairwise(ends[: number + 1]):
             past = self.kept(self.call(model, self.step(start, stop), past), past)
         return self._watch(model, self.step(*ends[number : number + 2]), self._more(past))
 
@@ -203,7 +204,7 @@ class Stepper:
 
 
 def _before(given: Given, argument: str) -> tuple[str, ...]:
-    """Return the names that are handed on by position, as far as the cache doesn't stand between."""
+    """Return the names that are handed on by position, up to the cache."""
     names = given.positional
     return names[: names.index(argument)] if argument in names else names
 

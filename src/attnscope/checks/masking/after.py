@@ -112,9 +112,9 @@ def _made_good(course: Course, operation: Operation, final: Tensor, last: int) -
     path = {operation.defines[0], last}
     for value in sorted(path):
         for user in tape.users.get(value, []):
-            if user.name in {"sum", "norm", "einsum"} and user is not course.weighing:
-                if _divides(course, user.defines[0]):
-                    return True
+            sums_up = user.name in {"sum", "norm", "einsum"} and user is not course.weighing
+            if sums_up and _divides(course, user.defines[0]):
+                return True
     return False
 
 
@@ -129,5 +129,3 @@ def _divides(course: Course, value: int, depth: int = 8) -> bool:
             if left:
                 waiting.append((user.defines[0], left - 1))
     return False
-
-

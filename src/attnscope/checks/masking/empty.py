@@ -23,8 +23,8 @@ class Empty:
     """Rows of one call that see nothing.
 
     gives: "nan", or "uniform" weights over keys that are all hidden. rows: how many (over batch and
-    queries, in any head); sample, query: the first. reaches: what of the output holds NaN or depends
-    on such a row, how many entries.
+    queries, in any head); sample, query: the first. reaches: how many entries of the output hold
+    NaN or depend on such a row.
     """
 
     gives: Literal["nan", "uniform"]
@@ -71,9 +71,7 @@ def _found(subject: Subject, seen: Seen) -> Empty | None:
     return _made("uniform", spread, float(given.max()), reaches) if reaches else None
 
 
-def _made(
-    gives: Literal["nan", "uniform"], rows: Tensor, weight: float, reaches: int
-) -> Empty:
+def _made(gives: Literal["nan", "uniform"], rows: Tensor, weight: float, reaches: int) -> Empty:
     flat = rows.any(1)
     sample, query = (int(n) for n in flat.nonzero()[0])
     return Empty(gives, int(flat.sum()), flat.numel(), sample, query, weight, reaches)

@@ -1,4 +1,4 @@
-"""Fills that don't hide: too weak for the scores, of the wrong sign, past the range of their type."""
+"""Fills that don't hide: too weak, of the wrong sign, past the range of their type."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _MAKERS = frozenset("mul rmul add add_ sub rsub mul_ sub_ minimum maximum".split
 class Weak:
     """A fill that leaves weight on what it was to hide.
 
-    kind: "positive" (it wins), "zero-one" (a mask of 0 and 1 is added), "times" (scores are multiplied
-    with it), "weak". weight: the largest that a hidden key got; pairs: how many got more than 1e-6;
-    span: lowest and highest score in its row that was not hidden, where they are known.
+    kind: "positive" (it wins), "zero-one" (a mask of 0 and 1 is added), "times" (it multiplies the
+    scores), "weak". weight: the largest that a hidden key got, NaN where there is none; pairs: how
+    many of all hidden ones (`of`) got more than 1e-6.
     """
 
     hide: Hide
@@ -81,7 +81,7 @@ def _kind(seen: Seen, hide: Hide) -> Literal["positive", "zero-one", "times", "w
 
 
 def spoilt(seen: Seen) -> Overflow | None:
-    """Return the operation that first made NaN of what is added to the scores: inf times 0, inf - inf."""
+    """Return what first made NaN of what is added to the scores: 0 times inf, inf - inf."""
     course = seen.course
     if course is None:
         return None

@@ -1,4 +1,4 @@
-"""The functions around an operation, with what their mask arguments were: who forgot to hand one on."""
+"""The functions around an operation, and their mask arguments: who forgot to hand one on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _MOST = 2000
 """Stacks that are kept of one line."""
 
 _INSTALLED = "site-packages"
-_MACHINERY = frozenset({"_call_impl", "_wrapped_call_impl", "inner", "wrapper", "__torch_function__"})
+_MACHINERY = frozenset(
+    {"_call_impl", "_wrapped_call_impl", "inner", "wrapper", "__torch_function__"}
+)
 
 _MASKS = re.compile(
     r"mask|padding|^pad$|block|valid|^keep|lengths?$|_lens?$|^lens$|seqlens|adjacency|^adj$|visible"
@@ -77,7 +79,7 @@ class _Stacks(TorchFunctionMode):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Run the function; keep its name and the stack around it where it is called from the line."""
+        """Run the function; keep its name and the stack where it is called from the line."""
         del types
         if len(self.found) < _MOST and _user_line() == (self.source.file, self.source.line):
             self.found.append((operation_name(func), tuple(_stack())))
@@ -139,8 +141,8 @@ def frames_at(subject: Subject, operation: Operation) -> tuple[Frame, ...]:
 def line_of_missing(frames: tuple[Frame, ...]) -> tuple[Source, str] | None:
     """Return where a mask argument was left out, and its name.
 
-    That is the line that calls the outermost function whose mask arguments are all None; the model's
-    own forward is called by its user, and not looked at.
+    That is the line that calls the outermost function whose mask arguments are all None; the
+    model's own forward is called by its user, and not looked at.
     """
     for at in range(len(frames) - 2, -1, -1):
         masks = list(frames[at].masks())
@@ -181,7 +183,6 @@ def unread(frame: Frame) -> tuple[str, ...]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load | ast.Del)
     }
-    called = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-    if called & {"locals", "vars", "eval", "exec"}:
+    if read & {"locals", "vars", "eval", "exec"}:
         return ()
     return tuple(name for name in frame.arguments if name not in read)

@@ -62,7 +62,9 @@ class Hide:
     def hidden(self, joined: Tensor | None) -> Tensor:
         """Return True where keys are hidden, in the shape of what joins (or of the scores)."""
         if self.kind == "triangle" or joined is None:
-            made = self.operation.function(torch.ones(self.operation.shapes[0]), *_rest(self))
+            made: Tensor = self.operation.function(
+                torch.ones(self.operation.shapes[0]), *_rest(self)
+            )
             return made == 0
         if self.kind in {"fill", "keep"}:
             marked = joined != 0
@@ -163,18 +165,23 @@ def _of(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide
         yield from _of_where(course, operation, joined)
     elif name == "setitem":
         yield from _of_setitem(course, operation, joined)
-    elif name in {"add", "sub", "rsub", "radd", "baddbmm"} and joined:
-        first = operation.args[0] if operation.args else None
-        biases = [first.index] if name == "baddbmm" and isinstance(first, Value) else sorted(joined)
-        for value in biases:
-            minus = name == "sub" and not (isinstance(first, Value) and first.index == value)
-            if value in joined:
-                yield from _of_bias(course, operation, value, -1.0 if minus else 1.0)
+    elif name in {"add", "sub", "rsub", "radd", "baddbmm"}:
+        yield from _of_sum(course, operation, joined)
     elif name in {"mul", "rmul"}:
         for value in sorted(joined):
             tensor = course.tape.tensors[value].detach()
             if value not in course.located.weights and tensor.dim() > 1 and is_zero_one(tensor):
                 yield Hide(operation, "times", value, 0.0)
+
+
+def _of_sum(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
+    name = operation.name.removesuffix("_")
+    first = operation.args[0] if operation.args else None
+    biases = [first.index] if name == "baddbmm" and isinstance(first, Value) else sorted(joined)
+    for value in biases:
+        minus = name == "sub" and not (isinstance(first, Value) and first.index == value)
+        if value in joined:
+            yield from _of_bias(course, operation, value, -1.0 if minus else 1.0)
 
 
 def _of_fill(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
@@ -225,8 +232,7 @@ def _of_bias(course: Course, operation: Operation, value: int, factor: float) ->
     if not bool(hidden.any()):
         return
     given = bias[hidden]
-    fill = float(given.max()) if bool((given >= HIGH).any()) else float(given.max())
-    yield Hide(operation, "bias", value, fill, factor=factor)
+    yield Hide(operation, "bias", value, float(given.max()), factor=factor)
 
 
 def _is_boolean(course: Course, argument: Any) -> bool:

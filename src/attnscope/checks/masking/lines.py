@@ -35,7 +35,7 @@ def _alike(operation: Operation) -> bool:
 
 
 def line_of_making(seen: Seen, hide: Hide, inputs: Iterable[int | None]) -> Source:
-    """Return the line where inputs become a mask: the first operation that makes yes and no of them."""
+    """Return the line where inputs become a mask: what first makes yes and no of them."""
     reached = {value for value in inputs if value is not None}
     for operation in behind(seen, hide):
         if _alike(operation) or reached.isdisjoint(operation.values()):
@@ -59,13 +59,15 @@ def frames_of(seen: Seen) -> tuple[Frame, ...]:
     course = seen.course
     if course is None:
         return ()
-    known = (op for op in (course.softmax, course.product) if op is not None and op.source is not None)
+    known = (
+        op for op in (course.softmax, course.product) if op is not None and op.source is not None
+    )
     operation = next(known, None)
     return frames_at(seen.subject, operation) if operation is not None else ()
 
 
 def line_of_absent(seen: Seen) -> tuple[Source, str | None]:
-    """Return the line of a mask that never came: who left it out (with its name), or the softmax."""
+    """Return the line of a mask that never came: who left it out (and its name), or the softmax."""
     line = line_of_softmax(seen)
     frames = frames_of(seen)
     missing = line_of_missing(frames)

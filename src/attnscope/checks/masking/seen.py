@@ -23,6 +23,9 @@ NOTHING = 1e-6
 _MOST = 1 << 25
 """Entries of a call's weights up to which they are looked at."""
 
+_LONGEST = 300
+"""Operations from q·k to the context up to which a call is looked into: not attention in blocks."""
+
 _TURNS = frozenset({"transpose", "permute", "mT", "T", "t", "adjoint"})
 
 _UNREAD = frozenset({"mask", "overwritten", "scores", "bias"})
@@ -30,11 +33,15 @@ _UNREAD = frozenset({"mask", "overwritten", "scores", "bias"})
 
 @dataclass(eq=False)
 class Seen:
-    """One call: its weights, and what hides which of its keys. All (batch, heads, queries, keys)."""
+    """One call: its weights, and what hides which of its keys. All (batch, heads, queries, keys).
+
+    long: it is made of too many operations, or too large, to be looked into.
+    """
 
     subject: Subject
     call: Call
     course: Course | None
+    long: bool = False
 
     @cached_property
     def hides(self) -> list[Hide]:
@@ -59,6 +66,8 @@ class Seen:
     @cached_property
     def weights(self) -> Tensor | None:
         """What left the softmax, float64; None where it can't be had."""
+        if self.long:
+            return None
         try:
             return self._weights()
         except (AttnscopeError, RuntimeError, ValueError, TypeError, IndexError):
@@ -104,6 +113,8 @@ class Seen:
     def _hidden(self, values: Mapping[int, Tensor]) -> Tensor | None:
         call = self.call
         size = (call.batch, call.heads, call.queries, call.keys)
+        if self.long:
+            return None
         recipe = call.recipe
         if not self.hides:
             if not _UNREAD.isdisjoint(recipe.unknown) or not recipe.mask.hides:
@@ -170,6 +181,7 @@ def seen_by(subject: Subject, call: Call) -> Seen:
             course = course_of(subject, call) if size <= _MOST else None
         except (AttnscopeError, RuntimeError):
             course = None
-        return Seen(subject, call, course)
+        long = size > _MOST or (course is not None and len(course.main) > _LONGEST)
+        return Seen(subject, call, None if long else course, long=long)
 
     return subject.once(("seen", call.index), made)

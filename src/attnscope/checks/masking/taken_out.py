@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.calls.evidence import Spot
 from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
 from attnscope.checks.subject.roles import Padding, Stream
 from attnscope.checks.subject.subject import Subject
@@ -24,8 +25,8 @@ __all__ = ["TakenOut", "is_read_by_another", "taken_out"]
 class TakenOut:
     """One call, and what its context would be without padded keys.
 
-    queries: how many of its real queries give weight to padding; weight: the largest share of a row;
-    sample, query: whose; value: the context on the tape; context: what it would be.
+    queries: how many of its real queries give weight to padding; weight: the largest share of a
+    row; sample, query: whose; value: the context on the tape; context: what it would be.
     """
 
     seen: Seen
@@ -64,16 +65,16 @@ def taken_out(
             yield found
 
 
-def _rows(spots: list[tuple[int, object]], entries: dict[int, Tensor]) -> Tensor:
+def _rows(spots: list[tuple[int, Spot]], entries: dict[int, Tensor]) -> Tensor:
     ((value, spot),) = spots
     if value not in entries:
         return torch.zeros(1, 1, dtype=torch.bool)
-    canonical: Tensor = spot.read(entries[value].double()).nan_to_num(1.0)  # type: ignore[attr-defined]
+    canonical: Tensor = spot.read(entries[value].double()).nan_to_num(1.0)
     return (canonical != 0).any(-1).any(1)
 
 
 def _aligned(rows: Tensor, real: Tensor) -> bool:
-    """Return whether keys follow tokens one by one: real ones move their own keys and no padded one."""
+    """Return whether keys follow tokens one by one: real ones move their own keys alone."""
     return tuple(rows.shape) == tuple(real.shape) and torch.equal(rows, real)
 
 

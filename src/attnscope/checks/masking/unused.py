@@ -45,7 +45,7 @@ def is_library(run: Any) -> bool:
 
 
 def unused_arguments(subject: Subject) -> Iterator[Unused]:
-    """Iterate over masks, lengths, windows and caps that a function around attention never reads."""
+    """Iterate over masks, lengths, windows that a function around attention never reads."""
     known: set[tuple[str, str]] = set()
     lines: set[tuple[str, int]] = set()
     for call in subject.calls:

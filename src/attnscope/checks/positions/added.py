@@ -67,9 +67,7 @@ def _find(subject: Subject) -> Iterator[Added]:
             if len(shape) < 2 or shape[-1] not in widths or tensor.dim() > len(shape):
                 continue
             offset = len(shape) - tensor.dim()
-            axes = tuple(
-                axis + offset for axis in range(tensor.dim() - 1) if varies(tensor, axis)
-            )
+            axes = tuple(axis + offset for axis in range(tensor.dim() - 1) if varies(tensor, axis))
             yield Added(operation, table, tensor, shape, axes, *_axes(subject, shape))
 
 

@@ -14,7 +14,9 @@ from attnscope.checks.subject.subject import Subject
 __all__ = ["contents", "free_values", "is_positional", "positional_parts", "varies"]
 
 _SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
-_COMPARES = frozenset("eq ne gt lt ge le isnan isinf logical_not logical_and logical_or any all".split())
+_COMPARES = frozenset(
+    "eq ne gt lt ge le isnan isinf logical_not logical_and logical_or any all".split()
+)
 _SAME = 1e-6
 """Relative to the largest entry: roundings of a table in float32."""
 
@@ -71,7 +73,7 @@ def is_positional(name: str) -> bool:
 
 
 def positional_parts(subject: Subject) -> Iterator[tuple[str, Tensor]]:
-    """Iterate over parameters, buffers and tables of the model whose name or module speaks of positions."""
+    """Iterate over parameters, buffers and plain tables whose name or module speaks of positions."""
     model = subject.model
     if model is None:
         return

@@ -13,7 +13,8 @@ from attnscope.checks.subject.subject import Subject
 __all__ = ["line_of_loss"]
 
 _ARITHMETIC = frozenset(
-    "sub rsub isub sub_ mul mul_ imul rmul floor_divide div floordiv remainder clamp clamp_ clamp_min "
+    "sub rsub isub sub_ mul mul_ imul rmul floor_divide div floordiv remainder clamp clamp_ "
+    "clamp_min "
     "clamp_max minimum maximum where masked_fill einsum outer matmul pow rpow".split()
 )
 
@@ -42,7 +43,9 @@ def _loses(tensors: dict[int, Tensor], operation: Operation) -> bool:
     if made.numel() < 2 or made.is_complex() or not _all_alike(made):
         return False
     operands = [tensors[v] for v in operation.values()]
-    return any(not each.is_complex() and each.numel() > 1 and not _all_alike(each) for each in operands)
+    return any(
+        not each.is_complex() and each.numel() > 1 and not _all_alike(each) for each in operands
+    )
 
 
 def _all_alike(tensor: Tensor) -> bool:

@@ -26,7 +26,7 @@ _SHIFT = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class RotaryFault:
-    """kind: what; text: in words; numbers: the evidence. caller: whether the caller's line is meant."""
+    """A fault: in words, with numbers. caller: whether the caller's line is meant."""
 
     kind: str
     text: str
@@ -65,18 +65,18 @@ def _same_tokens(subject: Subject, q: Turning) -> bool:
 
 
 def _along_other_axis(turning: Turning) -> Iterator[RotaryFault]:
-    """The angle differs from head to head, or from sample to sample, and not from token to token."""
+    """The angle differs from head to head, or sample to sample, and not from token to token."""
     call, length = turning.located.call, turning.length
     for one, _ in turning.pairs:
         for name, size in (("head", turning.heads), ("sample", call.batch)):
             others = {"head": call.batch, "sample": turning.heads}[name]
-            if length < 2 or size == length or turning.along(one, length) or size == others:
+            if length < 2 or size in {length, others} or turning.along(one, length):
                 continue
             if turning.along(one, size):
                 yield RotaryFault(
                     "axis",
-                    f"{turning.side} is turned by the number of the {name} (an axis of {size}), the same at all "
-                    f"{length} positions",
+                    f"{turning.side} is turned by the number of the {name} (an axis of {size}), "
+                    f"the same at all {length} positions",
                     turning,
                     one.operation,
                     {"axis_size": size, "positions": length, "axis": name},
@@ -84,7 +84,7 @@ def _along_other_axis(turning: Turning) -> Iterator[RotaryFault]:
 
 
 def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
-    """Lengths change by position, by another factor in each head and sample: no rotation does that."""
+    """Lengths change by position, by another factor in each head: no rotation does that."""
     if not turning.pairs or not any(turning.along(one, turning.length) for one, _ in turning.pairs):
         return
     paired = {id(each) for pair in turning.pairs for each in pair}
@@ -99,9 +99,9 @@ def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
         sines = [other.operation for _, other in turning.pairs]
         yield RotaryFault(
             "no rotation",
-            f"what turns {turning.side} is no rotation: at position {at} the lengths of its vectors change by "
-            f"factors that differ by {spread:.2g} from head to head, where a rotation keeps them all. The two "
-            "features of a pair don't turn together",
+            f"what turns {turning.side} is no rotation: at position {at} the lengths of its "
+            f"vectors change by factors that differ by {spread:.2g} from head to head, where a "
+            "rotation keeps them all. The two features of a pair don't turn together",
             turning,
             sines[-1],
             {"spread_of_lengths": spread, "position": at, "side": turning.side},
@@ -121,7 +121,7 @@ def _is_by_feature(factor: Factor) -> bool:
 
 
 def _uneven(before: Tensor, after: Tensor) -> tuple[float, int]:
-    """Return the largest spread, over heads and samples, of how lengths change, and its position."""
+    """Return the largest spread over heads and samples of how lengths change, and where."""
     size = max(float(before.abs().max()), 1e-300)
     moved = (after - before).abs().amax((0, 1, 2)) > 1e-9 * size
     if not bool(moved.any()):
@@ -142,8 +142,8 @@ def _one_side(q: Turning, k: Turning) -> Iterator[RotaryFault]:
         return
     yield RotaryFault(
         "one side",
-        f"{turned[0].side} is turned by position and {other.side} is not: q·k depends on the absolute place of "
-        f"{turned[0].side} instead of the distance",
+        f"{turned[0].side} is turned by position and {other.side} is not: q·k depends on the "
+        f"absolute place of {turned[0].side} instead of the distance",
         turned[0],
         turned[0].pairs[0][0].operation,
         {"turned": turned[0].side, "not_turned": other.side},
@@ -167,7 +167,11 @@ def _twice(q: Turning, k: Turning) -> Iterator[RotaryFault]:
     yield RotaryFault(
         "twice",
         f"{where} turned {more.depth} times by the same angles, one after the other"
-        + ("" if q.depth == k.depth else f", where {'k' if more is q else 'q'} is turned {min(q.depth, k.depth)} time"),
+        + (
+            ""
+            if q.depth == k.depth
+            else f", where {'k' if more is q else 'q'} is turned {min(q.depth, k.depth)} time"
+        ),
         more,
         last.operation,
         {"times_q": q.depth, "times_k": k.depth},
@@ -197,8 +201,9 @@ def _unlike(subject: Subject, q: Turning, k: Turning) -> Iterator[RotaryFault]:
     if shift > max(_SHIFT, 32 * eps):
         yield RotaryFault(
             "not relative",
-            f"q and k are turned against one another: with the same token everywhere, q·k changes by {shift:.2g} of "
-            "its largest value when both places move on by one, where it must stay the same",
+            "q and k are turned against one another: with the same token everywhere, q·k changes "
+            f"by {shift:.2g} of its largest value when both places move on by one, where it must "
+            "stay the same",
             k,
             k.pairs[0][0].operation,
             {"shift": shift},
@@ -212,6 +217,9 @@ def _is_even(turning: Turning) -> bool:
         if turns is None or len(turns) < 3:
             return False
         steps = turns[1:] * turns[:-1].conj()
-        if float((steps - steps[:1]).abs().max()) > 32 * torch.finfo(_real(pair[0].table)).eps + 1e-4:
+        if (
+            float((steps - steps[:1]).abs().max())
+            > 32 * torch.finfo(_real(pair[0].table)).eps + 1e-4
+        ):
             return False
     return True

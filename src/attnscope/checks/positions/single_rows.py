@@ -19,7 +19,7 @@ _MOVES = frozenset("transpose permute movedim swapaxes swapdims mT T t".split())
 
 
 def is_single_row(subject: Subject, each: Added) -> bool:
-    """Return whether one row of a table of positions is added to all tokens, and nothing else tells them apart."""
+    """Return whether one row of a table is added to all tokens, and nothing tells them apart."""
     if each.axes or each.tokens is None or each.shape[each.tokens] < 2:
         return False
     found = _table_behind(subject, each)
@@ -53,7 +53,7 @@ def _table_behind(subject: Subject, each: Added) -> tuple[str, Tensor] | None:
 def is_turned_over(
     subject: Subject, each: Added, everything: list[Added]
 ) -> tuple[int, int] | None:
-    """Return (axis that the table was made for, axis that it is added along), where both are lost so.
+    """Return (axis that the table was made for, axis that it is added along), where they differ.
 
     Only where another table lies on that second axis already, and none on the first.
     """
@@ -61,13 +61,17 @@ def is_turned_over(
         return None
     tape, along = subject.base.tape, each.axes[0]
     way = behind(tape, [each.value])
-    table = next((tape.tensors[v] for op in way for v in op.values() if v in subject.base.parameters), None)
+    table = next(
+        (tape.tensors[v] for op in way for v in op.values() if v in subject.base.parameters), None
+    )
     if table is None or table.dim() != len(each.shape) or not any(op.name in _MOVES for op in way):
         return None
     own = [axis for axis in range(table.dim() - 1) if varies(table, axis)]
     if len(own) != 1 or own[0] == along or each.shape[own[0]] < 2:
         return None
     others = [other for other in everything if other is not each and other.shape == each.shape]
-    if any(own[0] in other.axes for other in others) or not any(along in other.axes for other in others):
+    if any(own[0] in other.axes for other in others) or not any(
+        along in other.axes for other in others
+    ):
         return None
     return own[0], along

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -18,6 +19,8 @@ _WRONG = 0.05
 """Absolute error of a table in half precision beyond its own rounding (1/256 at most)."""
 
 _LARGEST_BASE = 1e12
+_USUAL = 1e4
+_ZERO = 1e-6
 _EARLY = 16
 """Places that are exact in every floating type."""
 
@@ -45,7 +48,7 @@ def _kinds(rows: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return which columns are sines and which are cosines; None: other columns are there."""
     if float(rows.abs().max()) > 1 + _FITS:
         return None
-    sines, cosines = rows[0].abs() < 1e-6, (rows[0] - 1).abs() < 1e-6
+    sines, cosines = rows[0].abs() < _ZERO, (rows[0] - 1).abs() < _ZERO
     if not bool((sines | cosines).all()) or not bool(sines.any()):
         return None
     speeds = rows[1, sines].clamp(-1, 1).asin()
@@ -63,7 +66,7 @@ def fault_of_table(table: Tensor, *, says_ten_thousand: bool) -> TableFault | No
     if rows.shape[0] < 4 or rows.shape[1] < 4 or rows.shape[1] % 2:
         return None
     top = float(rows[0].abs().max())
-    if top > 1e-6:
+    if top > _ZERO:
         rows = rows / top  # tables that are scaled as a whole
     if table.dtype in {torch.float16, torch.bfloat16}:
         return _precision(rows)
@@ -77,7 +80,8 @@ def fault_of_table(table: Tensor, *, says_ten_thousand: bool) -> TableFault | No
     if not bool(cosines.any()):
         return TableFault(
             "no cosine",
-            f"all {rows.shape[1]} columns are sines: the first row is zero, and half of the columns tell nothing new",
+            f"all {rows.shape[1]} columns are sines: the first row is zero, and half of the "
+            "columns tell nothing new",
             1.0,
             (0, int(sines.nonzero()[-1])),
         )
@@ -87,13 +91,21 @@ def fault_of_table(table: Tensor, *, says_ten_thousand: bool) -> TableFault | No
 def _of_base(base: float, *, says_ten_thousand: bool) -> TableFault | None:
     if base > _LARGEST_BASE:
         return TableFault(
-            "steep", f"the frequencies fall so fast that the base is {base:.2g}: the width is missing "
-            "from the exponent", 1.0, (0, 0), base,
+            "steep",
+            f"the frequencies fall so fast that the base is {base:.2g}: the width is missing "
+            "from the exponent",
+            1.0,
+            (0, 0),
+            base,
         )
-    if says_ten_thousand and 0.9e8 < base < 1.1e8:
+    if says_ten_thousand and math.isclose(base, _USUAL**2, rel_tol=0.1):
         return TableFault(
-            "doubled", "the frequencies are those of base 1e8 where the code says 10000: the exponent "
-            "is doubled", 1.0, (0, 0), base,
+            "doubled",
+            "the frequencies are those of base 1e8 where the code says 10000: the exponent "
+            "is doubled",
+            1.0,
+            (0, 0),
+            base,
         )
     return None
 
@@ -102,10 +114,10 @@ def _of_pairs(rows: Tensor, sines: Tensor, cosines: Tensor) -> TableFault | None
     speeds = rows[1, sines].clamp(-1, 1).asin()
     half = len(speeds)
     at = torch.arange(len(rows), dtype=torch.float64)[:, None]
-    if half > 2 and float((speeds - speeds[0]).abs().max()) < 1e-6:
+    if half > 2 and float((speeds - speeds[0]).abs().max()) < _ZERO:
         return TableFault("one frequency", f"all {half} pairs have the same frequency", 1.0, (0, 0))
     ratio = float(speeds[0] / speeds[1].clamp_min(1e-300)) if float(speeds[1]) > 0 else float("inf")
-    if half > 2 and ratio ** half > _LARGEST_BASE:
+    if half > 2 and ratio**half > _LARGEST_BASE:
         return _of_base(min(ratio**half, 1e300), says_ten_thousand=False)
     off = ((at * speeds).cos() - rows[:, cosines]).abs()
     worst = float(off.max())
@@ -114,8 +126,8 @@ def _of_pairs(rows: Tensor, sines: Tensor, cosines: Tensor) -> TableFault | None
     place = divmod(int(off.argmax()), half)
     return TableFault(
         "pairs",
-        f"sine and cosine of a pair have different frequencies: at position {place[0]} the cosine of pair "
-        f"{place[1]} is off by {worst:.2g}, so that a shift is no rotation of the pairs",
+        f"sine and cosine of a pair have different frequencies: at position {place[0]} the cosine "
+        f"of pair {place[1]} is off by {worst:.2g}, so that a shift is no rotation of the pairs",
         worst,
         place,
     )
@@ -131,9 +143,10 @@ def _growing(rows: Tensor) -> TableFault | None:
         off = ((at * speeds).sin() - sines).abs()[:, few]
         if int(few.sum()) > 2 and float(off.max()) < _FITS:
             return TableFault(
-                "growing", "the frequencies grow from column to column: the exponent has the wrong sign",
+                "growing",
+                "the frequencies grow from column to column: the exponent has the wrong sign",
                 1.0, (0, 0), 1e-4,
-            )  # fmt: skip
+            )
     return None
 
 
@@ -148,7 +161,7 @@ def _precision(rows: Tensor) -> TableFault | None:
 
 
 def late_error(rows: Tensor, exact: list[Tensor]) -> TableFault | None:
-    """Return a precision fault where a table is one of `exact` at first, and is far from it later."""
+    """Return a fault where a table is one of `exact` at first, and is far from it later."""
     for table in exact:
         off = (rows - table).abs()
         if float(off[:_EARLY].max()) > _WRONG or float(off.max()) <= _WRONG:
@@ -156,8 +169,8 @@ def late_error(rows: Tensor, exact: list[Tensor]) -> TableFault | None:
         place = divmod(int(off.argmax()), rows.shape[1])
         return TableFault(
             "precision",
-            f"the table lost its precision: at position {place[0]}, column {place[1]} it is {float(rows[place]):.2f} "
-            f"where float64 gives {float(table[place]):.2f}",
+            f"the table lost its precision: at position {place[0]}, column {place[1]} it is "
+            f"{float(rows[place]):.2f} where float64 gives {float(table[place]):.2f}",
             float(off.max()),
             place,
         )

@@ -74,7 +74,9 @@ class Turning:
     def complex_of(self, pair: tuple[Factor, Factor]) -> Tensor | None:
         """Return exp(i · angle) of a pair, (length, features); None: it has other axes too."""
         one, other = pair
-        table = one.table if one is other else torch.complex(one.table.double(), other.table.double())
+        table = (
+            one.table if one is other else torch.complex(one.table.double(), other.table.double())
+        )
         flat = table.to(torch.complex128).squeeze()
         if flat.dim() == 3:  # one row a sample
             if float((flat - flat[:1]).abs().max()) > 1e-6:
@@ -128,7 +130,9 @@ def _turning(subject: Subject, located: Located, side: str, moving: set[int]) ->
         if not own:
             continue
         depth = max(depths.get(v, 0) for v in own)
-        joined = [v for v in dict.fromkeys(operation.values()) if v not in through and v not in moving]
+        joined = [
+            v for v in dict.fromkeys(operation.values()) if v not in through and v not in moving
+        ]
         tables = [v for v in joined if _is_table(tape.tensors[v])]
         if operation.name in _MULTIPLIES and len(tables) == 1 and operation.shapes:
             factor = _factor(operation, tables[0], tape.tensors[tables[0]], depth + 1)
@@ -165,7 +169,9 @@ def _factor(operation: Operation, value: int, table: Tensor, depth: int) -> Fact
 
 def _pairs(factors: list[Factor]) -> list[tuple[Factor, Factor]]:
     """Return the tables that are cosine and sine of the same angles."""
-    found = [(each, each) for each in factors if each.table.is_complex() and _is_unit(each.table.abs())]
+    found = [
+        (each, each) for each in factors if each.table.is_complex() and _is_unit(each.table.abs())
+    ]
     for one, other in combinations([each for each in factors if not each.table.is_complex()], 2):
         if one.table.shape != other.table.shape or one.depth != other.depth:
             continue

@@ -41,14 +41,19 @@ def backward(subject: Subject) -> Backward:
     trained = {} if model is None else _trained(model)
     if model is not None and not trained:
         raise Skipped("all parameters are frozen (requires_grad=False)")
-    values = [v for each in subject.base.located for n in ("q", "k", "v") for v, _ in each.spots.get(n, [])]
+    values = [
+        v
+        for each in subject.base.located
+        for n in ("q", "k", "v")
+        for v, _ in each.spots.get(n, [])
+    ]
     tensors = subject.base.tape.tensors
     wanted = [(v, tensors[v]) for v in dict.fromkeys(values) if tensors[v].requires_grad]
     loss = _weighted(outputs)
     asked = [*(t for _, t in wanted), *trained.values()]
     try:
         found = torch.autograd.grad(loss, asked, allow_unused=True, retain_graph=True)
-    except RuntimeError as error:
+    except Exception as error:  # noqa: BLE001  backwards of others raise anything
         text = " ".join(str(error).split())[:200]
         raise Skipped(f"the backward raised {type(error).__name__}: {text}") from error
     known: dict[int, Tensor | None] = dict.fromkeys(values)

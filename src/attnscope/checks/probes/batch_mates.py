@@ -22,8 +22,9 @@ class BatchMates:
     """Outputs of the other samples, when one sample is another one.
 
     changed: the sample that was replaced; largest: how far others moved at most; moved: how many of
-    them, out of `others`, by more than `noise`; own: how far the changed sample itself moved. token_reach: how far
-    other tokens of a sample move when one of its tokens is changed; None where none can be told.
+    them, out of `others`, by more than `noise`; own: how far the changed sample itself moved.
+    token_reach: how far other tokens of a sample move when one of its tokens is changed; None where
+    none can be told.
     """
 
     stream: Stream
@@ -75,7 +76,7 @@ def batch_mates(subject: Subject) -> BatchMates:
 
 
 def with_other_sample(subject: Subject, sample: int) -> Given:
-    """Return inputs in which every token of one sample is another one, in all sequences that have it."""
+    """Return inputs in which every token of one sample is another one, in all sequences."""
     given, main = subject.given, subject.roles.main
     samples = main.batch(given) if main is not None else 1
     for stream in subject.roles.streams:

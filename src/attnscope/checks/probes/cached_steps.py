@@ -37,9 +37,9 @@ _RESETS = ("reset", "reset_cache", "clear_cache")
 class Departure:
     """A way of decoding whose results are not those of the full pass.
 
-    way: in words; ends: where its steps end; step: the first one that differs, from 0; position: the
-    first token; largest: of all differences; limit: what there is rounding. stepper: None where no
-    step is at fault but what an earlier request left behind.
+    way: in words; ends: where its steps end; step: the first one that differs, from 0; position:
+    the first token; largest: of all differences; limit: what there is rounding. stepper: None
+    where no step is at fault but what an earlier request left behind.
     """
 
     way: str
@@ -79,6 +79,9 @@ def cached_steps(subject: Subject) -> CachedSteps:
     stream = subject.roles.main
     if stream is None or stream.sequence_axis is None:
         raise Skipped("no input is a sequence of tokens: give inputs that are")
+    library = hasattr(subject.config, "model_type") and "cache" not in subject.expect
+    if library and (subject.causal is None or subject.causal.value is not True):
+        raise Skipped("nothing says that the model is causal: where it is, declare expect causal")
     if later_tokens(subject).leaks:
         raise Skipped("positions see later ones in the full pass, which no cache can agree with")
     _, axis = along(subject, subject.output)
@@ -88,7 +91,7 @@ def cached_steps(subject: Subject) -> CachedSteps:
     full = stepper.whole()
     comparison = _Comparison(subject, stream, full, axis)
     departures, raised, done = [], [], []
-    for way, ends in _ways(stream.length(subject.given)):
+    for way, ends in _ways(stream.length(subject.given), few=not stepper.wide):
         try:
             decoded = stepper.decoded(ends, axis)
         except Skipped as error:
@@ -109,17 +112,24 @@ def cached_steps(subject: Subject) -> CachedSteps:
     return CachedSteps(tuple(done), tuple(departures), tuple(raised))
 
 
-def _ways(length: int) -> Iterator[tuple[str, list[int]]]:
-    """Iterate over ways to cut the sequence, with where the steps end."""
+def _ways(length: int, *, few: bool) -> Iterator[tuple[str, list[int]]]:
+    """Iterate over ways to cut the sequence, with where the steps end.
+
+    few: one way with single tokens and one with chunks have to do.
+    """
     half = max(1, length // 2)
-    yield "at once", [0, length]
     if length < 2:
+        yield "at once", [0, length]
         return
-    if length <= _MOST:
-        yield "one token a step", list(range(length + 1))
-    rest = list(range(half + 1, min(length, half + _MOST) + 1))
+    most = 2 if few else _MOST
+    rest = list(range(half + 1, min(length, half + most) + 1))
+    if not few:
+        yield "at once", [0, length]
+        if length <= _MOST:
+            yield "one token a step", list(range(length + 1))
     yield "a prompt, then one token a step", [0, half, *rest, *({length} - {half, *rest})]
-    yield "in two chunks", [0, half, length]
+    if not few:
+        yield "in two chunks", [0, half, length]
     if length > _THREE:
         yield "in three chunks", [0, 2, length - 1, length]
 

@@ -41,8 +41,8 @@ class Landing:
 
     token: (sample, position) in what the projection receives. entries: boolean, (batch, heads,
     positions) of q, k or v: whether any feature there moved. For the way out ("out") token is
-    (batch, position) of the context, and entries are (heads, samples, positions): which token of the
-    output moves when one head's context there is changed.
+    (batch, position) of the context, and entries are (heads, samples, positions): which token of
+    the output moves when one head's context there is changed.
     """
 
     token: Token
@@ -154,9 +154,7 @@ def heads_of(subject: Subject, located: Located) -> tuple[Located, ...]:
     return tuple(each for each in others if torch.equal(moved[id(each)], own))
 
 
-def _landing(
-    located: Located, before: Mapping[int, Tensor], after: Mapping[int, Tensor]
-) -> Tensor:
+def _landing(located: Located, before: Mapping[int, Tensor], after: Mapping[int, Tensor]) -> Tensor:
     return differs(located.read("q", before), located.read("q", after)).any(-1)
 
 

@@ -79,13 +79,11 @@ def _packed(subject: Subject, stream: Stream) -> tuple[str, Tensor]:
     for name, value in subject.given.tensors():
         if name != declared and (declared is not None or not _says_so(name)):
             continue
-        value = value.detach().cpu()
-        if _is_boundaries(value, batch, length):
-            ends = torch.arange(batch * length)[:, None] >= value.reshape(1, -1)[:, 1:]
+        found = value.detach().cpu()
+        if _is_boundaries(found, batch, length):
+            ends = torch.arange(batch * length)[:, None] >= found.reshape(1, -1)[:, 1:]
             return name, ends.sum(-1).reshape(batch, length)
-        shaped = (
-            value if value.shape == (batch, length) else value.mT if value.dim() == 2 else value
-        )
+        shaped = found.mT if found.shape == (length, batch) else found
         if shaped.shape == (length,):
             shaped = shaped.expand(batch, length)
         if shaped.shape == (batch, length) and int((shaped[:, 1:] != shaped[:, :-1]).sum()):

@@ -26,8 +26,8 @@ _MOST = 3
 class ForeignMask:
     """A call in which the mask of one sample hides keys of others.
 
-    changed: the sample whose mask was changed; others: pairs (sample, head) of other samples that see
-    something else then; own: heads of the sample itself that see just what they saw.
+    changed: the sample whose mask was changed; others: pairs (sample, head) of other samples that
+    see something else then; own: heads of the sample itself that see just what they saw.
     """
 
     seen: Seen
@@ -87,13 +87,13 @@ def _of_call(
 
 
 def _changed(subject: Subject, sample: int) -> dict[int, Tensor]:
-    """Return other values for what one sample's masks are made of: the opposite of what they say."""
+    """Return the opposite of what one sample's mask inputs say."""
     given: Given = subject.given
     found = {}
     for name, tensor in given.tensors():
         axis = subject.roles.batch_axes.get(name)
         value = subject.input_value(name)
-        if axis is None or value is None:
+        if axis is None or value is None or sample >= tensor.shape[axis]:
             continue
         row = tensor.select(axis, sample)
         other = _opposite(subject, name, tensor, row)
@@ -117,7 +117,5 @@ def _opposite(subject: Subject, name: str, tensor: Tensor, row: Tensor) -> Tenso
         return ~row
     if (padding is not None and padding.meaning == "lengths") or habits.is_lengths(name):
         return (tensor.max() - row).to(tensor.dtype)
-    if habits.is_mask(name) or padding is not None:
-        if bool(((tensor == 0) | (tensor == 1)).all()):
-            return 1 - row
-    return None
+    is_mask = habits.is_mask(name) or padding is not None
+    return 1 - row if is_mask and bool(((tensor == 0) | (tensor == 1)).all()) else None

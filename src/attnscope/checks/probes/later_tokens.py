@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -19,15 +20,21 @@ from attnscope.checks.visibility.prefix import prefix_of
 
 __all__ = ["LaterTokens", "Leak", "changed_at", "later_tokens"]
 
-MODES = {
+
+class _How(TypedDict):
+    train: bool
+    graded: bool
+
+
+MODES: dict[str, _How] = {
     "eval mode": {"train": False, "graded": False},
     "eval mode with gradients": {"train": False, "graded": True},
     "train mode": {"train": True, "graded": True},
 }
 """Modes in which kernels and masks are chosen differently."""
 
-_LARGE = 50_000_000
-"""Parameters above which one cut in the middle has to do."""
+_SMALL, _LARGE = 5_000_000, 50_000_000
+"""Parameters above which one mode that leaks, and one cut in the middle, have to do."""
 
 _KEYS = frozenset("k key keys xk v value values xv kv".split())
 
@@ -52,7 +59,7 @@ class LaterTokens:
 
     cuts: the first tokens that were changed, one after another; noise: what an entry may move by
     rounding. own: how far outputs from the cut on moved (0: the change did nothing). leaks: the
-    modes in which earlier outputs moved, each at the cut where most moved; modes: all that were run.
+    modes in which earlier outputs moved, each at the cut where most did; modes: all that were run.
     """
 
     stream: Stream
@@ -79,14 +86,15 @@ def later_tokens(subject: Subject) -> LaterTokens:
     if token_axis is None:
         raise Skipped("the output has no axis of tokens, so that none can be said to move")
     cuts = list(_cuts(subject, length))
-    leaks, modes, own = [], [], 0.0
+    leaks: list[Leak] = []
+    modes, own = [], 0.0
     for mode, how in MODES.items():
         try:
             before = subject.main_output(**how)
         except Skipped:
             continue
         modes.append(mode)
-        found = []
+        found: list[Leak] = []
         for cut in cuts if mode == "eval mode" else cuts[:1]:
             late = _late(subject, stream, cut)
             try:
@@ -95,13 +103,20 @@ def later_tokens(subject: Subject) -> LaterTokens:
                 continue
             gap = _by_token(gap_of(before, after), batch_axis, token_axis)
             own = max(own, _most(gap, late))
-            early = gap.masked_fill(late | ~_real(subject, stream), 0.0)
-            if float(early.max()) > subject.noise:
-                rows = early.amax(0)
-                worst, count = int(rows.argmax()), int((rows > subject.noise).sum())
-                found.append(Leak(mode, float(rows.max()), worst, count, cut))
+            found += _leak(subject, gap.masked_fill(late | ~_real(subject, stream), 0.0), mode, cut)
+            if found and _parameters(subject) > _SMALL:
+                break
         leaks += [max(found, key=lambda leak: (leak.moved, leak.largest))] if found else []
+        if leaks and _parameters(subject) > _SMALL:
+            break
     return LaterTokens(stream, tuple(cuts), subject.noise, own, tuple(leaks), tuple(modes))
+
+
+def _leak(subject: Subject, early: Tensor, mode: str, cut: int) -> list[Leak]:
+    """Return the leak that differences before a cut, (batch, length), show, or none."""
+    rows = early.amax(0)
+    count = int((rows > subject.noise).sum())
+    return [Leak(mode, float(rows.max()), int(rows.argmax()), count, cut)] if count else []
 
 
 def _sequence(subject: Subject) -> Stream:
@@ -121,12 +136,16 @@ def _sequence(subject: Subject) -> Stream:
 def _cuts(subject: Subject, length: int) -> Iterator[int]:
     """Iterate over the first tokens to change, the middle first; 0: all that is no prefix."""
     yield length // 2
-    parameters = subject.model.parameters() if subject.model is not None else ()
-    if sum(p.numel() for p in parameters) > _LARGE:
+    if _parameters(subject) > _LARGE:
         return
     yield from {1, length - 1} - {length // 2}
     if "prefix" in subject.expect:
         yield 0
+
+
+def _parameters(subject: Subject) -> int:
+    parameters = subject.model.parameters() if subject.model is not None else ()
+    return sum(p.numel() for p in parameters)
 
 
 def _late(subject: Subject, stream: Stream, cut: int) -> Tensor:

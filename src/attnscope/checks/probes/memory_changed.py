@@ -191,8 +191,6 @@ def _caller() -> Source | None:
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith((_PACKAGE, _TORCH)):
-
-
             text = linecache.getline(name, frame.f_lineno).strip()
             return Source(name, frame.f_lineno, frame.f_code.co_qualname, text)
         frame = frame.f_back

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.calls.evidence import Spot
 from attnscope.calls.program import Operation
 from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
@@ -25,7 +26,17 @@ __all__ = ["Entry", "PaddingFill", "padded", "padding_fills"]
 
 _LAYOUT = frozenset("view reshape flatten to long int clone contiguous detach unsqueeze".split())
 _TABLES = frozenset("embedding getitem index_select".split())
-_MIXERS = ("conv", "lstm", "gru", "rnn", "fft", "batch_norm", "group_norm", "instance_norm", "cumsum")
+_MIXERS = (
+    "conv",
+    "lstm",
+    "gru",
+    "rnn",
+    "fft",
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "cumsum",
+)
 """Operations that mix tokens and are no attention: what they mix is not judged."""
 
 
@@ -51,8 +62,8 @@ class PaddingFill:
     subject: the subject that was looked at (with padding put in, where it had none). real: (batch,
     length). largest: how far an output of a real token, or of a sample, moved; outputs: how many
     tokens or samples did; of: which. entry: the call where it enters; pooling: else the operation
-    behind all calls where it does. share: what padding holds moves nothing, but it takes a share of the
-    softmax: outputs move when padded keys are taken out.
+    behind all calls where it does. share: what padding holds moves nothing, but it takes a share
+    of the softmax: outputs move when padded keys are taken out.
     """
 
     subject: Subject
@@ -292,7 +303,7 @@ def _entries_of_calls(
         if seen.weights is None or not {"q", "k", "v", "context"} <= set(spots):
             continue
         at = {n: _where(spots[n], entries) for n in ("q", "k", "v", "context")}
-        keys = (_rows(at["k"], call.batch, call.keys) | _rows(at["v"], call.batch, call.keys))
+        keys = _rows(at["k"], call.batch, call.keys) | _rows(at["v"], call.batch, call.keys)
         if not bool(keys.any()):
             continue
         if tuple(keys.shape) == tuple(real.shape) and bool((keys.sum(1) > (~real).sum(1)).any()):
@@ -309,12 +320,11 @@ def _entries_of_calls(
             yield Entry(seen, int(leaking.sum()), float(mass.max()), sample, query)
 
 
-def _where(spots: list[tuple[int, object]], entries: dict[int, Tensor]) -> Tensor | None:
+def _where(spots: list[tuple[int, Spot]], entries: dict[int, Tensor]) -> Tensor | None:
     ((value, spot),) = spots
     if value not in entries:
         return None
-    read = spot.read  # type: ignore[attr-defined]
-    canonical: Tensor = read(entries[value].double())
+    canonical: Tensor = spot.read(entries[value].double())
     return canonical.nan_to_num(1.0) != 0
 
 

@@ -19,7 +19,9 @@ from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Toggled", "other_values", "toggled_arguments"]
 
-_NUMBERS = re.compile(r"window|(soft)?cap|scale|sink|temperature|num_valid|n_valid|valid_len|prefix")
+_NUMBERS = re.compile(
+    r"window|(soft)?cap|scale|sink|temperature|num_valid|n_valid|valid_len|prefix"
+)
 _NEVER = re.compile(r"^(output_|return_|use_|need_)|dropout|^max_|label|head_mask|^training$")
 
 
@@ -106,25 +108,29 @@ def _others(subject: Subject, name: str, value: Any) -> Iterator[Any]:
 
 def _other_tensors(subject: Subject, name: str, value: Tensor) -> Iterator[Tensor]:
     """Yield what says something else: the opposite, only a beginning, only an end."""
-    if not value.numel() or any(value is t for t in _streams(subject)):
+    if not value.numel() or not value.dim() or any(value is t for t in _streams(subject)):
         return
-    if habits.is_lengths(name) and not value.is_floating_point() and value.dtype != torch.bool:
+    whole = not value.is_floating_point() and value.dtype != torch.bool
+    if whole and habits.is_lengths(name):
         yield (value // 2).clamp_min(1)
         yield torch.ones_like(value)
     elif habits.is_mask(name) or value.dtype == torch.bool or name == _padding_name(subject, name):
-        half = torch.zeros_like(value)
-        half[..., : (value.shape[-1] + 1) // 2] = 1
-        if value.is_floating_point() and bool((value < 0).any()):
-            yield torch.zeros_like(value)
-            yield (half - 1) * 1e4
-            return
-        yield half
-        yield 1 - half if value.dtype != torch.bool else ~half
-        yield (value == 0).to(value.dtype)
-    elif habits.is_segments(name) or habits.is_positions(name):
-        if not value.is_floating_point() and value.shape[-1] > 1:
-            yield torch.zeros_like(value)
-            yield value.flip(-1)
+        yield from _other_masks(value)
+    elif whole and (habits.is_segments(name) or habits.is_positions(name)):
+        yield torch.zeros_like(value)
+        yield value.flip(-1)
+
+
+def _other_masks(value: Tensor) -> Iterator[Tensor]:
+    half = torch.zeros_like(value)
+    half[..., : (value.shape[-1] + 1) // 2] = 1
+    if value.is_floating_point() and bool((value < 0).any()):
+        yield torch.zeros_like(value)
+        yield (half - 1) * 1e4
+        return
+    yield half
+    yield 1 - half if value.dtype != torch.bool else ~half
+    yield (value == 0).to(value.dtype)
 
 
 def _padding_name(subject: Subject, name: str) -> str | None:

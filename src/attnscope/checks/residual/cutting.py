@@ -48,7 +48,9 @@ def cut_calls(subject: Subject) -> Iterator[Cut]:
     """Iterate over calls to whose q and k autograd has no way, while v receives a gradient."""
     found = backward(subject)
     for located in subject.base.located:
-        values = {name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")}
+        values = {
+            name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")
+        }
         if not all(values.values()) or _norm(found, values["v"]) == 0.0:
             continue
         if any(found.values.get(v) is not None for v in (*values["q"], *values["k"])):
@@ -106,7 +108,9 @@ def still_calls(subject: Subject) -> Iterator[Still]:
             yield from _not_finite(found, located, values, norm)
         q, k = (_largest(subject.base.tape, values[name]) for name in ("q", "k"))
         if q == 0.0 and k == 0.0 and norm > 0.0:
-            yield Still("q and k", located.call, _source_of(subject, values["q"]), norm, 0.0, finite=True)
+            yield Still(
+                "q and k", located.call, _source_of(subject, values["q"]), norm, 0.0, finite=True
+            )
 
 
 def _not_finite(
@@ -133,13 +137,17 @@ def _source_of(subject: Subject, values: list[int]) -> Source | None:
 
 
 def _is_zero(subject: Subject, name: str) -> bool:
-    parameter = dict(subject.model.named_parameters()).get(name) if subject.model is not None else None
+    parameter = (
+        dict(subject.model.named_parameters()).get(name) if subject.model is not None else None
+    )
     return parameter is not None and parameter.dim() > 1 and not bool(parameter.detach().any())
 
 
 def _starved(subject: Subject, found: Backward, way: Iterable[Operation]) -> tuple[str, ...]:
     """Return the parameters on a way that get no gradient at all."""
-    return tuple(n for n in _on(subject, way) if n in found.parameters and found.parameters[n] is None)
+    return tuple(
+        n for n in _on(subject, way) if n in found.parameters and found.parameters[n] is None
+    )
 
 
 def _all_starved(subject: Subject, found: Backward, way: tuple[Operation, ...]) -> bool:
@@ -176,8 +184,15 @@ def _norm(found: Backward, values: Iterable[int]) -> float:
 
 
 def _size(gradient: Tensor) -> float:
-    return float(gradient.detach().double().nan_to_num(0.0, 0.0, 0.0).abs().max()) if gradient.numel() else 0.0
+    return (
+        float(gradient.detach().double().nan_to_num(0.0, 0.0, 0.0).abs().max())
+        if gradient.numel()
+        else 0.0
+    )
 
 
 def _largest(tape: Tape, values: Iterable[int]) -> float:
-    return max((float(tape.tensors[v].detach().abs().max()) if tape.tensors[v].numel() else 0.0 for v in values))
+    return max(
+        float(tape.tensors[v].detach().abs().max()) if tape.tensors[v].numel() else 0.0
+        for v in values
+    )

@@ -11,9 +11,7 @@ from attnscope.checks.subject.subject import Subject
 __all__ = ["behind", "needed_by_outputs", "output_values", "reached"]
 
 
-def reached(
-    tape: Tape, starts: Iterable[int], barred: Collection[int] = ()
-) -> set[int]:
+def reached(tape: Tape, starts: Iterable[int], barred: Collection[int] = ()) -> set[int]:
     """Return the values that depend on some values, those included; not on through barred ones."""
     found = set(starts)
     for operation in tape.operations:

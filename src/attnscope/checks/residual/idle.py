@@ -11,16 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import class_of, defined, put_in_later
+from attnscope.checks.definitions import class_of, defined, is_inherited, put_in_later
 from attnscope.checks.residual.graph import needed_by_outputs, reached
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Idle", "idle_parameters"]
 
-_OPTIONAL = re.compile(r"expert|pooler|classif|router|mask_token|(^|\.)head|predict|decoder_pos|lm_head")
+_OPTIONAL = re.compile(
+    r"expert|pooler|classif|router|mask_token|(^|\.)head|predict|decoder_pos|lm_head"
+)
 """Parts that are used for some tokens or tasks only."""
 
-_VALUE = re.compile(r"(^|[._])(w?v|wvs?|values?|v_proj|to_v|lin_v|v_lin(ear)?|linear_v|w_v|value_layer)([._]|$)", re.I)
+_VALUE = re.compile(
+    r"(^|[._])(w?v|wvs?|values?|v_proj|to_v|lin_v|v_lin(ear)?|linear_v|w_v|value_layer)([._]|$)",
+    re.IGNORECASE,
+)
 _VALUES = frozenset("v xv V value values value_states value_layer vs v_heads vh Vh".split())
 
 
@@ -95,14 +100,26 @@ def _is_simple(part: nn.Module) -> bool:
 
 
 def _is_conditional(model: nn.Module, owner: str, attribute: str) -> bool:
-    """Return whether the code uses an attribute only where some argument says so."""
-    tree = class_of(model.get_submodule(owner))
-    if tree is None:
-        return False
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name != "__init__"]
+    """Return whether the code uses an attribute only where some argument says so, or inherits it unused."""
+    module = model.get_submodule(owner)
+    tree = class_of(module)
+    if tree is None or is_inherited(module, attribute):
+        return tree is not None
+    functions = [
+        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name != "__init__"
+    ]
+    asked = {
+        attribute,
+        *(f.name for f in functions if f.name != "forward" and _reads(f, attribute)),
+    }
     tests = [n for f in functions for n in ast.walk(f) if isinstance(n, ast.If | ast.IfExp)]
     for node in tests:
-        if _reads(node, attribute) and not _reads(node.test, attribute) and _asks_argument(node.test):
+        reads = any(_reads(node, name) for name in asked)
+        if (
+            reads
+            and not any(_reads(node.test, name) for name in asked)
+            and _asks_argument(node.test)
+        ):
             return True
     return False
 
@@ -113,7 +130,10 @@ def _reads(node: ast.AST, attribute: str) -> bool:
 
 def _asks_argument(test: ast.expr) -> bool:
     """Return whether a condition is about something else than the module's own settings."""
-    return any(isinstance(n, ast.Name) and n.id not in {"self", "hasattr", "isinstance", "torch"} for n in ast.walk(test))
+    return any(
+        isinstance(n, ast.Name) and n.id not in {"self", "hasattr", "isinstance", "torch"}
+        for n in ast.walk(test)
+    )
 
 
 def _is_copy(known: dict[str, nn.Parameter], busy: set[str], name: str) -> bool:
@@ -140,7 +160,11 @@ def _line(subject: Subject, model: nn.Module, owner: str, names: list[str]) -> S
         return later
     values = [v for v, name in subject.base.parameters.items() if name in names]
     if values:
-        last = [op for op in subject.base.tape.operations if not reached(subject.base.tape, values).isdisjoint(op.defines)]
+        last = [
+            op
+            for op in subject.base.tape.operations
+            if not reached(subject.base.tape, values).isdisjoint(op.defines)
+        ]
         return last[-1].source if last else None
     if any(_VALUE.search(name) for name in names) or _numbered(names):
         made = _line_of_value(subject, model, owner)
@@ -173,7 +197,11 @@ def _line_of_value(subject: Subject, model: nn.Module, owner: str) -> Source | N
         return None
     line = min(node.lineno for node in found)
     file = _file(module)
-    return None if file is None else Source(file, line, "forward", linecache.getline(file, line).strip())
+    return (
+        None
+        if file is None
+        else Source(file, line, "forward", linecache.getline(file, line).strip())
+    )
 
 
 def _file(module: nn.Module) -> str | None:

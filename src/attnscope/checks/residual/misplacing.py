@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from attnscope.calls.program import Operation
 from attnscope.checks.residual.graph import output_values, reached
-from attnscope.checks.residual.stream import ADDS, CONTRACTIONS, Sum, Surroundings, norm_input, stripped
+from attnscope.checks.residual.stream import (
+    ADDS,
+    CONTRACTIONS,
+    Sum,
+    Surroundings,
+    norm_input,
+    stripped,
+)
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Misplacement", "misplacements"]
@@ -87,7 +94,11 @@ def _normed_on_the_way(around: Surroundings, result: int, other: int) -> bool:
     for operation in around.between(result, other):
         if operation.name in CONTRACTIONS:
             inputs = [v for v in operation.values() if v not in around.weights]
-            return any(norm_input(around.tape, stripped(around.tape, v, around.weights), around.weights) == start for v in inputs)
+            return any(
+                norm_input(around.tape, stripped(around.tape, v, around.weights), around.weights)
+                == start
+                for v in inputs
+            )
     return False
 
 
@@ -100,8 +111,7 @@ def _is_sum(around: Surroundings) -> bool:
     if made is None or made.name not in ADDS or not around.same(join.other, around.received):
         return False
     return any(
-        stripped(around.tape, v, around.weights) != stream
-        and norm_in(around, made)
+        stripped(around.tape, v, around.weights) != stream and norm_in(around, made)
         for v in made.values()
     )
 

@@ -19,8 +19,12 @@ CONTRACTIONS = frozenset(
     "linear matmul rmatmul mm bmm addmm baddbmm einsum tensordot conv1d conv2d conv3d bilinear "
     "scaled_dot_product_attention".split()
 )
-NORMS = frozenset("layer_norm rms_norm group_norm batch_norm instance_norm _fused_rms_norm normalize".split())
-_REDUCTIONS = frozenset("mean var std sum norm var_mean std_mean vector_norm linalg_vector_norm".split())
+NORMS = frozenset(
+    "layer_norm rms_norm group_norm batch_norm instance_norm _fused_rms_norm normalize".split()
+)
+_REDUCTIONS = frozenset(
+    "mean var std sum norm var_mean std_mean vector_norm linalg_vector_norm".split()
+)
 _SCALINGS = frozenset("mul mul_ imul rmul multiply div div_ truediv neg".split())
 _FURTHEST = 60
 """Operations between attention's result and the sum that it joins, at most."""
@@ -77,7 +81,9 @@ def norm_input(tape: Tape, value: int, weights: frozenset[int]) -> int | None:
             return None
         seen.add(number)
         reduced = reduced or made.name in _REDUCTIONS
-        waiting += [v for v in dict.fromkeys(made.values()) if v not in weights and v not in waiting]
+        waiting += [
+            v for v in dict.fromkeys(made.values()) if v not in weights and v not in waiting
+        ]
     return None
 
 
@@ -153,7 +159,9 @@ class Surroundings:
     def _step(
         self, operation: Operation, value: int, projections: int, waiting: list[tuple[int, int]]
     ) -> None:
-        others = [v for v in dict.fromkeys(operation.values()) if v != value and v not in self.weights]
+        others = [
+            v for v in dict.fromkeys(operation.values()) if v != value and v not in self.weights
+        ]
         if operation.name in ADDS and list(operation.values()).count(value) == 2:
             self.joins.append(Sum(operation, value, value))
         elif operation.name in ADDS and others:
@@ -168,7 +176,10 @@ class Surroundings:
             from_weight = any(v in self.weights for v in operation.values())
             if from_weight and projections == 0:
                 waiting.append((operation.defines[0], 1))
-        elif operation.name in NORMS or norm_input(self.tape, operation.defines[0], self.weights) == value:
+        elif (
+            operation.name in NORMS
+            or norm_input(self.tape, operation.defines[0], self.weights) == value
+        ):
             self.normed = True
             waiting.append((operation.defines[0], max(projections, 1)))
         elif _passes(operation) or operation.name in ADDS:
@@ -197,4 +208,8 @@ class Surroundings:
     def between(self, first: int, second: int) -> list[Operation]:
         """Return the operations on the ways from one value to another."""
         from_first = reached(self.tape, [first])
-        return [op for op in behind(self.tape, [second], [first]) if not from_first.isdisjoint(op.values())]
+        return [
+            op
+            for op in behind(self.tape, [second], [first])
+            if not from_first.isdisjoint(op.values())
+        ]

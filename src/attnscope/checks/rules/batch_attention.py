@@ -37,7 +37,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
         found,
         severity="note",
         message=f"{found.message}; nothing says that axis 0 of {name} is the batch",
-        fix=f"If axis 0 of {name} is the sequence, declare expect batch_axis=1. If it is the batch: {found.fix}",
+        fix=(
+            f"If axis 0 of {name} is the sequence, declare expect batch_axis=1. "
+            f"If it is the batch: {found.fix}"
+        ),
     )
 
 
@@ -54,7 +57,8 @@ def _over_samples(subject: Subject, mates: BatchMates) -> Iterator[Finding]:
         keys = runs_over_samples(each)
         if keys is not None:
             yield RULE.found(
-                f"the {keys.keys} keys of each query are {_rows(mates, keys.samples)}: {_moved(mates)}",
+                f"the {keys.keys} keys of each query are {_rows(mates, keys.samples)}: "
+                f"{_moved(mates)}",
                 {**_numbers(mates), "keys": keys.keys, "batch": keys.samples},
                 source=line_of_axes(subject, each.call),
                 call=each.call,
@@ -76,7 +80,9 @@ def _mixed(subject: Subject, mates: BatchMates) -> Finding | None:
     if found.is_softmax and tokens:
         text = f"{_BOTH} are normalised over the samples of the batch: {_moved(mates)}"
     else:
-        text = f"attention mixes the samples of the batch in {found.operation.name}: {_moved(mates)}"
+        text = (
+            f"attention mixes the samples of the batch in {found.operation.name}: {_moved(mates)}"
+        )
     return RULE.found(
         text,
         {**_numbers(mates), "operation": found.operation.name},
@@ -118,8 +124,8 @@ def _moved(mates: BatchMates) -> str:
 
 _FIX_OF_SOFTMAX = "Take the softmax over the keys: scores.softmax(dim=-1)."
 _FIX_OF_MIXING = (
-    "Keep the batch an axis of its own from the projections to the output, view(batch, length, heads, "
-    "head_dim), or mask out the tokens of other samples."
+    "Keep the batch an axis of its own from the projections to the output, view(batch, length, "
+    "heads, head_dim), or mask out the tokens of other samples."
 )
 
 RULE = Rule(
@@ -136,28 +142,30 @@ RULE = Rule(
         "size 1 attention is the identity."
     ),
     fix=(
-        "Put the batch where the code takes it to be: pass batch_first=True (nn.MultiheadAttention, "
-        "nn.TransformerEncoder and their like read (length, batch, width) by default), or split the "
-        "heads of (length, batch, width) with permute(1, 2, 0, 3) so that the last two axes are tokens "
-        "and features. Where the inputs really are (length, batch, width), declare "
-        "expect batch_axis=1."
+        "Put the batch where the code takes it to be: pass batch_first=True "
+        "(nn.MultiheadAttention, nn.TransformerEncoder and their like read (length, batch, width) "
+        "by default), or split the heads of (length, batch, width) with permute(1, 2, 0, 3) so "
+        "that the last two axes are tokens and features. Where the inputs really are (length, "
+        "batch, width), declare expect batch_axis=1."
     ),
     proof=(
-        "One sample is replaced by another one; if attention keeps samples apart, no other sample moves "
-        "by more than the noise of the run (16 times its distance from the same run in float64). Then "
-        "single tokens of what the projections receive are changed one at a time: the rule fires where "
-        "the same position of different samples lands in different keys of one attention row."
+        "One sample is replaced by another one; if attention keeps samples apart, no other sample "
+        "moves by more than the noise of the run (16 times its distance from the same run in "
+        "float64). Then single tokens of what the projections receive are changed one at a time: "
+        "the rule fires where the same position of different samples lands in different keys of "
+        "one attention row."
     ),
     limits=(
-        "Which axis is the batch follows from expect, from names in the code (batch, length, width = "
-        "x.shape), from masks and from torch's own layers; where nothing says so it is taken to be the "
-        "first, and a report says that. Attention over samples on purpose has to be declared."
+        "Which axis is the batch follows from expect, from names in the code (batch, length, "
+        "width = x.shape), from masks and from torch's own layers; where nothing says so it is "
+        "taken to be the first, and a report says that. Attention over samples on purpose has to "
+        "be declared."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/41508",
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -175,8 +183,8 @@ class Encoder(nn.Module):
 
 model = Encoder().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -194,11 +202,11 @@ class Encoder(nn.Module):
 
 model = Encoder().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=(
-        "AS101", "AS103", "AS106", "AS201", "AS202", "AS203", "AS205", "AS206", "AS209", "AS210", "AS211",
-        "AS212", "AS305", "AS401", "AS402", "AS404", "AS405", "AS501", "AS502", "AS503", "AS504", "AS601",
-        "AS901", "AS902",
+        "AS101", "AS103", "AS106", "AS201", "AS202", "AS203", "AS205", "AS206", "AS209", "AS210",
+        "AS211", "AS212", "AS305", "AS401", "AS402", "AS404", "AS405", "AS501", "AS502", "AS503",
+        "AS504", "AS601", "AS901", "AS902",
     ),
 )  # fmt: skip

@@ -53,18 +53,21 @@ RULE = Rule(
     severity="error",
     what="Dropout is active although the model is in eval mode.",
     why=(
-        "Inference is random: metrics are worse, the same input gives other answers, and cached decoding "
-        "differs from a full pass. F.scaled_dot_product_attention and F.dropout don't know the mode of the "
-        "module that calls them, and a dropout module that is no submodule never hears of eval()."
+        "Inference is random: metrics are worse, the same input gives other answers, and cached "
+        "decoding differs from a full pass. F.scaled_dot_product_attention and F.dropout don't "
+        "know the mode of the module that calls them, and a dropout module that is no submodule "
+        "never hears of eval()."
     ),
     fix=(
-        "Pass the mode on: dropout_p=self.p if self.training else 0.0 for F.scaled_dot_product_attention, "
-        "training=self.training for F.dropout; keep nn.Dropout in the constructor, in an nn.ModuleList where "
-        "there are several. Dropout in eval on purpose is declared by expect dropout = \"on in eval\"."
+        "Pass the mode on: dropout_p=self.p if self.training else 0.0 for "
+        "F.scaled_dot_product_attention, training=self.training for F.dropout; keep nn.Dropout "
+        "in the constructor, in an nn.ModuleList where "
+        'there are several. Dropout in eval on purpose is declared by expect dropout = "on in eval".'
     ),
     proof=(
-        "The model is run in eval mode with two seeds; the rule fires where an operation that drops was "
-        "recorded and the outputs differ by more than the noise of the run, while the same seed gives the same."
+        "The model is run in eval mode with two seeds; the rule fires where an operation that "
+        "drops was recorded and the outputs differ by more than the noise of the run, while the "
+        "same seed gives the same."
     ),
     limits="Other random parts (sampled latents, noise that is added) are not dropout and are left alone.",
     sources=(
@@ -72,7 +75,7 @@ RULE = Rule(
         "https://github.com/huggingface/pytorch-image-models/pull/1978",
         "https://github.com/wenet-e2e/wenet/issues/2699",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -94,8 +97,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -118,7 +121,7 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS201", "AS202", "AS205", "AS601", "AS801", "AS803"),
 )  # fmt: skip

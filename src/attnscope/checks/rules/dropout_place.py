@@ -30,8 +30,8 @@ def _finding(each: Misplaced, call: Call) -> Finding:
     operation = each.dropped.operation
     if each.place == "scores":
         effect = (
-            f"a dropped score is 0, not hidden: its key keeps the weight exp(0), and what is left is "
-            f"divided by {1 - each.dropped.rate:.3g}, which sharpens the softmax"
+            "a dropped score is 0, not hidden: its key keeps the weight exp(0), and what is left "
+            f"is divided by {1 - each.dropped.rate:.3g}, which sharpens the softmax"
         )
     else:
         effect = "single features are dropped, while no weight ever is"
@@ -51,27 +51,29 @@ RULE = Rule(
     severity="warning",
     what="Attention dropout acts on the scores, or on q, k or v, where it belongs on the weights.",
     why=(
-        "A score that is dropped becomes 0, which is an ordinary score: the key isn't removed, and keys with "
-        "negative scores even gain weight. The rescaling by 1/(1 - p) changes the temperature. A mask that is "
-        "added before is dropped too. It only shows as noise in training."
+        "A score that is dropped becomes 0, which is an ordinary score: the key isn't removed, "
+        "and keys with negative scores even gain weight. The rescaling by 1/(1 - p) changes the "
+        "temperature. A mask that is added before is dropped too. It only shows as noise in "
+        "training."
     ),
     fix=(
-        "Drop the weights: weights = dropout(softmax(scores)), or hand the rate to the kernel as dropout_p. "
-        "Residual dropout belongs behind the output projection."
+        "Drop the weights: weights = dropout(softmax(scores)), or hand the rate to the kernel as "
+        "dropout_p. Residual dropout belongs behind the output projection."
     ),
     proof=(
-        "The model is run in train mode and every operation written down; the rule fires where an active dropout "
-        "lies between q·k and the softmax, or between a projection and q, k or v, and none acts on the weights."
+        "The model is run in train mode and every operation written down; the rule fires where "
+        "an active dropout lies between q·k and the softmax, or between a projection and q, k or "
+        "v, and none acts on the weights."
     ),
     limits=(
-        "Dropout on q, k or v beside dropout on the weights is left alone (graph attention does so), as is "
-        "dropout on what the projections receive and on what attention returns."
+        "Dropout on q, k or v beside dropout on the weights is left alone (graph attention does "
+        "so), as is dropout on what the projections receive and on what attention returns."
     ),
     sources=(
         "https://github.com/arghosh/AKT/issues/11",
         "https://github.com/nikhilbarhate99/min-decision-transformer/issues/2",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -90,8 +92,8 @@ class Attention(nn.Module):
 
 model = Attention()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -110,6 +112,6 @@ class Attention(nn.Module):
 
 model = Attention()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
 )  # fmt: skip

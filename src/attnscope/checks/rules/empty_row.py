@@ -42,7 +42,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 
 def _line(seen: Seen) -> Source:
-    """Return the line of a mask that empties the same query of every sample by itself, or the softmax."""
+    """Return the line of a mask that alone empties a query of every sample, or of the softmax."""
     from attnscope.checks.masking.lines import line_of_softmax
 
     for hide in seen.hides:
@@ -56,8 +56,8 @@ def _message(seen: Seen, found: Empty) -> str:
     masks = len(seen.hides)
     by = f"{masks} masks together hide" if masks > 1 else "the mask hides"
     where = (
-        f"{by} every key from {found.rows} of {found.all_rows} queries, first query {found.query} of "
-        f"sample {found.sample}: "
+        f"{by} every key from {found.rows} of {found.all_rows} queries, first query "
+        f"{found.query} of sample {found.sample}: "
     )
     if found.gives == "nan":
         return f"{where}its softmax is 0/0, and {found.reaches} entries of the output are NaN"
@@ -72,33 +72,36 @@ RULE = Rule(
     name="empty-row",
     severity="warning",
     what=(
-        "Masks together hide every key from some query: causal and left padding, window and padding, or a "
-        "sample with nothing in it."
+        "Masks together hide every key from some query: causal and left padding, window and "
+        "padding, or a sample with nothing in it."
     ),
     why=(
-        "A softmax over nothing but -inf is NaN, and one NaN spreads over its sample, the loss and all "
-        "gradients. With a finite fill all keys are equally bad, so the row is an average over just what "
-        "was to be hidden, and nothing says so."
+        "A softmax over nothing but -inf is NaN, and one NaN spreads over its sample, the loss "
+        "and all gradients. With a finite fill all keys are equally bad, so the row is an "
+        "average over just what was to be hidden, and nothing says so."
     ),
     fix=(
-        "Let every query see itself (mask | torch.eye(length, dtype=torch.bool)), give attention a key that is "
-        "always there (add_zero_attn=True), or set the context of such rows to zero before it is read."
+        "Let every query see itself (mask | torch.eye(length, dtype=torch.bool)), give "
+        "attention a key that is always there (add_zero_attn=True), or set the context of such "
+        "rows to zero before it is read."
     ),
     proof=(
-        "The keys that each query sees are read off the operations that hide them. The rule fires where a query "
-        "sees none and its context is NaN and the output has NaN; or where its weights are spread over hidden keys and, "
-        "when its context is changed in float64, the output of a real token or of a pooled sample moves."
+        "The keys that each query sees are read off the operations that hide them. The rule "
+        "fires where a query sees none and its context is NaN and the output has NaN; or where "
+        "its weights are spread over hidden keys and, when its context is changed in float64, "
+        "the output of a real token or of a pooled sample moves."
     ),
     limits=(
-        "Rows that nobody reads (padded queries) are left alone, and so are kernels that give zeros for such rows. Only "
-        "the given inputs are looked at: another batch may have empty rows that this one has not."
+        "Rows that nobody reads (padded queries) are left alone, and so are kernels that give "
+        "zeros for such rows. Only the given inputs are looked at: another batch may have "
+        "empty rows that this one has not."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/103749",
         "https://github.com/pytorch/pytorch/pull/131060",
         "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/16",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -120,8 +123,8 @@ class Attention(nn.Module):
 model = Attention().eval()
 inputs = {"x": torch.randn(2, 6, 32), "attention_mask": torch.tensor([[1] * 6, [0, 0, 1, 1, 1, 1]])}
 expect = {"causal": True, "padding": "attention_mask keep"}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -144,6 +147,6 @@ class Attention(nn.Module):
 model = Attention().eval()
 inputs = {"x": torch.randn(2, 6, 32), "attention_mask": torch.tensor([[1] * 6, [0, 0, 1, 1, 1, 1]])}
 expect = {"causal": True, "padding": "attention_mask keep"}
-''',
+""",
     check=_check,
 )  # fmt: skip

@@ -22,6 +22,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.later_tokens import later_tokens
     from attnscope.checks.visibility.future import future_seen
 
+    if not intent.sure and not _makes_triangle(subject):
+        return
     probed = later_tokens(subject)
     if not probed.leaks:
         return
@@ -51,6 +53,11 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=place,
             module="",
         )
+
+
+def _makes_triangle(subject: Subject) -> bool:
+    """Return whether code that was read for a causal mask did run."""
+    return any(op.name.startswith(("tril", "triu")) for op in subject.base.tape.operations)
 
 
 def _of_crash(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Finding:

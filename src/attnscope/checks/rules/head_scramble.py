@@ -45,16 +45,22 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 def _message(found: Scramble) -> str:
     if found.side == "out":
-        tokens = ", ".join(f"head {head} to token {at}" for head, at in found.places[:_MOST_SHOWN])
-        more = len(found.places) - _MOST_SHOWN
-        tail = f" and {more} more" if more > 0 else ""
+        apart = len(set(found.samples)) > 1
+        shown = [
+            f"head {head} to token {at}" + (f" of sample {sample}" if apart else "")
+            for (head, at), sample in zip(found.places, found.samples, strict=True)
+        ][:_MOST_SHOWN]
+        more = len(found.places) - len(shown)
+        tail = f" and {more} more" if more else ""
         return (
-            f"merging heads mixes tokens: what the heads computed for position {found.token[1]} "
-            f"goes to different tokens of the output: {tokens}{tail}"
+            f"merging heads mixes {'samples' if apart else 'tokens'}: what the heads computed for "
+            f"position {found.token[1]} goes to different tokens of the output: "
+            f"{', '.join(shown)}{tail}"
         )
     return (
-        f"splitting heads mixes tokens: the features of token {found.token[1]} land in {found.side} at "
-        f"{_shown(found.places)} instead of at position {found.token[1]} of every head"
+        f"splitting heads mixes tokens: the features of token {found.token[1]} land in "
+        f"{found.side} at {_shown(found.places)} instead of at position {found.token[1]} of every "
+        "head"
     )
 
 
@@ -68,7 +74,9 @@ def _shown(places: tuple[tuple[int, int], ...]) -> str:
     shown = parts[:_MOST_SHOWN]
     more = len(parts) - len(shown)
     tail = [f"{more} more heads"] if more else []
-    return " and ".join(filter(None, [", ".join(shown if more else shown[:-1]), *(tail or shown[-1:])]))
+    return " and ".join(
+        filter(None, [", ".join(shown if more else shown[:-1]), *(tail or shown[-1:])])
+    )
 
 
 def _span(positions: list[int]) -> str:
@@ -91,31 +99,33 @@ RULE = Rule(
     name="head-scramble",
     severity="error",
     what=(
-        "Splitting or merging heads by a view or reshape of the wrong axis order: what is called a head "
-        "holds pieces of several tokens, or what is called a token holds pieces of several."
+        "Splitting or merging heads by a view or reshape of the wrong axis order: what is called "
+        "a head holds pieces of several tokens, or what is called a token holds pieces of several."
     ),
     why=(
-        "The shapes are right and the scramble is the same at every step, so a model trains around it and "
-        "learns worse. Masks then hide the wrong things: a causal mask no longer keeps the future out."
+        "The shapes are right and the scramble is the same at every step, so a model trains "
+        "around it and learns worse. Masks then hide the wrong things: a causal mask no longer "
+        "keeps the future out."
     ),
     fix=(
         "Split the last axis first and move it afterwards: "
         "x.view(batch, length, heads, head_dim).transpose(1, 2)."
     ),
     proof=(
-        "Single tokens of what the projection receives are changed, one at a time, in float64: each must move "
-        "its own position of every head and nothing else. On the way out, the context of one position is changed "
-        "head by head: all heads must reach the same token."
+        "Single tokens of what the projection receives are changed, one at a time, in float64: "
+        "each must move its own position of every head and nothing else. On the way out, the "
+        "context of one position is changed head by head: all heads must reach the same token."
     ),
     limits=(
-        "Convolutions and poolings, whose neighbours share places, are left alone, and so is a single head. "
-        "The order of features inside a head can't be judged without a reference: see attnscope verify."
+        "Convolutions and poolings, whose neighbours share places, are left alone, and so is a "
+        "single head. The order of features inside a head can't be judged without a reference: "
+        "see attnscope verify."
     ),
     sources=(
         "https://github.com/meta-pytorch/opacus/issues/774",
         "https://arxiv.org/abs/2508.04925",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -138,8 +148,8 @@ class SelfAttention(nn.Module):
 
 model = SelfAttention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -162,10 +172,10 @@ class SelfAttention(nn.Module):
 
 model = SelfAttention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=(
-        "AS101", "AS104", "AS201", "AS202", "AS205", "AS206", "AS209", "AS210", "AS212", "AS305", "AS401",
-        "AS402", "AS501", "AS503", "AS504", "AS601",
+        "AS101", "AS104", "AS201", "AS202", "AS205", "AS206", "AS209", "AS210", "AS212", "AS305",
+        "AS401", "AS402", "AS501", "AS503", "AS504", "AS601",
     ),
 )  # fmt: skip

@@ -29,7 +29,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if stream is None or intent is None:
         return
     if intent.value is False:
-        for each in hiding.hidden_later(subject, stream):
+        for each in hiding.hidden_later(subject, stream) if intent.sure else ():
             yield _found(
                 each,
                 f"no position sees a later one, in a model that is meant to see both ways ({intent.why}): "

@@ -23,7 +23,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if subject.model is None:
         raise Skipped("a function has no parameters: give a module")
     if not subject.base.is_faithful:
-        raise Skipped("the run can't be written down whole, so that nothing can be said to reach no output")
+        raise Skipped(
+            "the run can't be written down whole, so that nothing can be said to reach no output"
+        )
     found = list(idle_parameters(subject))
     if not found:
         return
@@ -49,23 +51,25 @@ RULE = Rule(
     severity="warning",
     what="A parameter of an attention module takes no part in what it computes: it is built, and left out.",
     why=(
-        "A projection, norm, temperature or bias that was meant to be there is not; it never learns, weight decay "
-        "shrinks it, and a checkpoint loads without complaint."
+        "A projection, norm, temperature or bias that was meant to be there is not; it never "
+        "learns, weight decay shrinks it, and a checkpoint loads without complaint."
     ),
     fix="Use it in the forward, or remove it. One that is optional is not built where it isn't used.",
     proof=(
-        "Every operation of a run is written down: the rule fires where no way leads from a parameter to any output. "
-        "The parameters are then given other values, and the output must move by exactly 0."
+        "Every operation of a run is written down: the rule fires where no way leads from a "
+        "parameter to any output. The parameters are then given other values, and the output "
+        "must move by exactly 0."
     ),
     limits=(
-        "Only the modules that attended in this run are looked at. Left alone: frozen parameters beside trained ones, "
-        "experts, poolers, heads, copies of what is used in fused form, and what the code uses only where an argument is given."
+        "Only the modules that attended in this run are looked at. Left alone: frozen parameters "
+        "beside trained ones, experts, poolers, heads, copies of what is used in fused form, and "
+        "what the code uses only where an argument is given."
     ),
     sources=(
         "https://github.com/huggingface/diffusers/issues/11903",
         "https://github.com/INK-USC/RE-Net/issues/6",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -84,8 +88,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -104,7 +108,7 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS501",),
 )  # fmt: skip

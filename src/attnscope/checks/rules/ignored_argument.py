@@ -24,14 +24,16 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if not subject.calls:
         raise Skipped("no attention was seen in the run")
     if is_library(subject.run):
-        raise Skipped("the model is a library's own: which of its arguments it reads is its authors' affair")
+        raise Skipped(
+            "the model is a library's own: which of its arguments it reads is its authors' affair"
+        )
     told: set[str] = set()
+    toggled: list[Toggled] = []
+    reason: Skipped | None = None
     try:
         toggled = toggled_arguments(subject)
     except Skipped as skipped:
-        toggled, reason = [], skipped
-    else:
-        reason = None
+        reason = skipped
     for each in toggled:
         if each.ignored and not _is_told_by_padding_leak(subject, each.name):
             told.add(each.name)
@@ -42,8 +44,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
             continue
         told.add(unused.name)
         yield RULE.found(
-            f"{unused.function} is given {unused.name} ({unused.value}) and never reads it, so that "
-            "it changes nothing in the attention that it computes",
+            f"{unused.function} is given {unused.name} ({unused.value}) and never reads it, so "
+            "that it changes nothing in the attention that it computes",
             {"argument": unused.name, "function": unused.function, "reads": 0},
             source=unused.source,
             call=unused.seen.call,
@@ -67,8 +69,8 @@ def _is_told_by_padding_leak(subject: Subject, name: str) -> bool:
 def _of_input(subject: Subject, each: Toggled) -> Finding:
     line, seen, where = _line(subject, each.name)
     return RULE.found(
-        f"{each.name} changes nothing: {each.values} other values of it leave every output as it was, to "
-        f"the last bit{where}",
+        f"{each.name} changes nothing: {each.values} other values of it leave every output as "
+        f"it was, to the last bit{where}",
         {"argument": each.name, "values": each.values, "largest": 0.0, "noise": 0.0},
         source=line,
         call=seen.call,
@@ -95,7 +97,7 @@ def _line(subject: Subject, name: str) -> tuple[Source, Seen, str]:
 
 
 def _lost(subject: Subject, name: str) -> Source | None:
-    """Return the line where it gets lost: a result that nobody reads, or one that doesn't follow it."""
+    """Return the last line that reads it: its result is read by nobody, or doesn't follow it."""
     from torch import Tensor
 
     from attnscope.checks.influence import moved
@@ -127,32 +129,34 @@ RULE = Rule(
     name="ignored-argument",
     severity="warning",
     what=(
-        "A mask, a length, a window, a cap or positions are given, and nothing depends on them: not handed on, read "
-        "by one branch only, or the result of a fill that isn't in place is dropped."
+        "A mask, a length, a window, a cap or positions are given, and nothing depends on "
+        "them: not handed on, read by one branch only, or the result of a fill that isn't in "
+        "place is dropped."
     ),
     why=(
-        "Whoever calls the model believes that padding is hidden, or a window kept. Nothing raises, and the model "
-        "computes something else."
+        "Whoever calls the model believes that padding is hidden, or a window kept. Nothing "
+        "raises, and the model computes something else."
     ),
     fix=(
         "Hand it on to every attention call, in every branch; keep the result: "
         "scores = scores.masked_fill(mask, fill). Take away arguments that are not used."
     ),
     proof=(
-        "The argument is given other values, its opposite among them: every output stays as it was, bit for bit. Or a "
-        "function around attention is given it and no line of that function reads it."
+        "The argument is given other values, its opposite among them: every output stays as it "
+        "was, bit for bit. Or a function around attention is given it and no line of that "
+        "function reads it."
     ),
     limits=(
-        "Arguments of models of torch and transformers themselves are not looked at; a value that the model refuses "
-        "counts as read. One that is read elsewhere (for positions, say) but not by attention is seen only where a "
-        "function of its own takes it."
+        "Arguments of models of torch and transformers themselves are not looked at; a value "
+        "that the model refuses counts as read. One that is read elsewhere (for positions, "
+        "say) but not by attention is seen only where a function of its own takes it."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/96941",
         "https://github.com/keras-team/keras/issues/23038",
         "https://github.com/jax-ml/jax/issues/32300",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -171,8 +175,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = {"x": torch.randn(2, 6, 32), "mask": torch.ones(6, 6, dtype=torch.bool).triu(1)}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -191,7 +195,7 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = {"x": torch.randn(2, 6, 32), "mask": torch.ones(6, 6, dtype=torch.bool).triu(1)}
-''',
+""",
     check=_check,
     explains=("AS903",),
 )  # fmt: skip

@@ -26,8 +26,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
         kernel = each.call.kind != "eager"
         yield RULE.found(
             f"all {found.positions} keys of each query come from one and the same token: token "
-            f"{found.token[1]} of {found.tokens} is spread over all positions of a head of its own, so "
-            "attention runs over the heads of a token and no token sees another one",
+            f"{found.token[1]} of {found.tokens} is spread over all positions of a head of its "
+            "own, so attention runs over the heads of a token and no token sees another one",
             {
                 "tokens": found.tokens,
                 "keys": found.positions,
@@ -44,24 +44,27 @@ RULE = Rule(
     name="kernel-layout",
     severity="error",
     what=(
-        "Attention was given (batch, length, heads, head_dim) where it reads (batch, heads, length, head_dim), or "
-        "the reverse: it attends over the heads of each token instead of over the tokens."
+        "Attention was given (batch, length, heads, head_dim) where it reads (batch, heads, "
+        "length, head_dim), or the reverse: it attends over the heads of each token instead of "
+        "over the tokens."
     ),
     why=(
-        "Both orders are accepted by every kernel and give outputs of the right shape; no token sees another one, so "
-        "the model is a deep perceptron that still learns."
+        "Both orders are accepted by every kernel and give outputs of the right shape; no token "
+        "sees another one, so the model is a deep perceptron that still learns."
     ),
     fix=(
-        "F.scaled_dot_product_attention reads (batch, heads, length, head_dim): call transpose(1, 2) on q, k and v first "
-        "and on the result afterwards. flash-attn and xformers read (batch, length, heads, head_dim)."
+        "F.scaled_dot_product_attention reads (batch, heads, length, head_dim): call transpose(1, "
+        "2) on q, k and v first and on the result afterwards. flash-attn and xformers read "
+        "(batch, length, heads, head_dim)."
     ),
     proof=(
-        "Single tokens of what the projection of k receives are changed, one at a time, in float64: the rule fires where "
-        "each token moves all positions of one row and no other row, so that a row's keys are parts of one token."
+        "Single tokens of what the projection of k receives are changed, one at a time, in "
+        "float64: the rule fires where each token moves all positions of one row and no other "
+        "row, so that a row's keys are parts of one token."
     ),
     limits="A module with one head, or one token, can't show it: give inputs with several of both.",
     sources=("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -83,8 +86,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -106,10 +109,10 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=(
-        "AS101", "AS103", "AS104", "AS201", "AS202", "AS205", "AS206", "AS208", "AS209", "AS210", "AS212",
-        "AS301", "AS401", "AS402", "AS404", "AS405", "AS501", "AS503", "AS601",
+        "AS101", "AS103", "AS104", "AS201", "AS202", "AS205", "AS206", "AS208", "AS209", "AS210",
+        "AS212", "AS301", "AS401", "AS402", "AS404", "AS405", "AS501", "AS503", "AS601",
     ),
 )  # fmt: skip

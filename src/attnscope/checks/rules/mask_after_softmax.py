@@ -23,9 +23,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
         if found is None:
             continue
         yield RULE.found(
-            f"{found.operation.name} zeroes {found.zeroed} weights after the softmax, which held up to "
-            f"{1 - found.least:.2g} of their row: {found.rows} of {found.all_rows} rows now sum to less "
-            f"than 1, the least one to {found.least:.2g}, and nothing divides by that sum",
+            f"{found.operation.name} zeroes {found.zeroed} weights after the softmax, which "
+            f"held up to {1 - found.least:.2g} of their row: {found.rows} of {found.all_rows} "
+            f"rows now sum to less than 1, the least one to {found.least:.2g}, and nothing "
+            "divides by that sum",
             {
                 "zeroed": found.zeroed,
                 "rows": found.rows,
@@ -43,13 +44,13 @@ RULE = Rule(
     name="mask-after-softmax",
     severity="error",
     what=(
-        "The mask is applied to the weights, after the softmax has already shared them out over all keys, "
-        "and the rows are not divided by what is left of them."
+        "The mask is applied to the weights, after the softmax has already shared them out "
+        "over all keys, and the rows are not divided by what is left of them."
     ),
     why=(
-        "Each row sums to less than one by a different amount, so outputs shrink with padding or with "
-        "position; and what was masked still shapes the rest, through the sum that the softmax divided "
-        "by: the future leaks into a causal model."
+        "Each row sums to less than one by a different amount, so outputs shrink with padding "
+        "or with position; and what was masked still shapes the rest, through the sum that the "
+        "softmax divided by: the future leaks into a causal model."
     ),
     fix=(
         "Mask the scores before the softmax: "
@@ -57,20 +58,21 @@ RULE = Rule(
         "weights / weights.sum(-1, keepdim=True)."
     ),
     proof=(
-        "In float64, an operation between the softmax and the product with v turns weights of more than "
-        "1e-6 into 0 in rows that sum to 1 and keep others, by a mask that the weights themselves did not "
-        "make; and the sums that are left are not 1 by the time the weights meet v, nor divided by afterwards."
+        "In float64, an operation between the softmax and the product with v turns weights of "
+        "more than 1e-6 into 0 in rows that sum to 1 and keep others, by a mask that the "
+        "weights themselves did not make; and the sums that are left are not 1 by the time the "
+        "weights meet v, nor divided by afterwards."
     ),
     limits=(
-        "Thresholds on the weights themselves (top-k, sparse attention) and rows that are zeroed whole are "
-        "designs of their own."
+        "Thresholds on the weights themselves (top-k, sparse attention) and rows that are "
+        "zeroed whole are designs of their own."
     ),
     sources=(
         "https://github.com/huggingface/pytorch-image-models/pull/2236",
         "https://github.com/lucidrains/memory-compressed-attention/issues/2",
         "https://github.com/abisee/pointer-generator/issues/88",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -89,8 +91,8 @@ class CausalAttention(nn.Module):
 
 model = CausalAttention().eval()
 inputs = torch.randn(2, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -110,7 +112,7 @@ class CausalAttention(nn.Module):
 
 model = CausalAttention().eval()
 inputs = torch.randn(2, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS201", "AS202", "AS206", "AS209", "AS210", "AS305", "AS803"),
 )  # fmt: skip

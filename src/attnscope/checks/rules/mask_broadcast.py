@@ -59,25 +59,28 @@ RULE = Rule(
     name="mask-broadcast",
     severity="error",
     what=(
-        "The mask of one sample meets the scores of another: it is tiled in the wrong order over heads or beams, or "
-        "an axis is missing and it broadcasts over heads or queries because sizes happen to agree."
+        "The mask of one sample meets the scores of another: it is tiled in the wrong order "
+        "over heads or beams, or an axis is missing and it broadcasts over heads or queries "
+        "because sizes happen to agree."
     ),
     why=(
-        "At batch size 1, or with samples of one length, all is right. Else real tokens are hidden, padding is seen, "
-        "and each sample's output depends on its batch mates."
+        "At batch size 1, or with samples of one length, all is right. Else real tokens are "
+        "hidden, padding is seen, and each sample's output depends on its batch mates."
     ),
     fix=(
-        "Keep all heads of a sample together: mask.repeat_interleave(heads, dim=0) for (batch*heads, queries, keys) "
-        "that was folded from (batch, heads, …), as nn.MultiheadAttention's attn_mask; or keep the axes apart: "
-        "mask[:, None, None, :] broadcasts over heads and queries, and nothing else."
+        "Keep all heads of a sample together: mask.repeat_interleave(heads, dim=0) for "
+        "(batch*heads, queries, keys) that was folded from (batch, heads, …), as "
+        "nn.MultiheadAttention's attn_mask; or keep the axes apart: mask[:, None, None, :] "
+        "broadcasts over heads and queries, and nothing else."
     ),
     proof=(
-        "What one sample's mask says is turned into its opposite, and the operations that make the mask are run "
-        "again: the rule fires where other samples then hide other keys, while some rows of the sample itself do not."
+        "What one sample's mask says is turned into its opposite, and the operations that make "
+        "the mask are run again: the rule fires where other samples then hide other keys, "
+        "while some rows of the sample itself do not."
     ),
     limits=(
-        "Needs a batch of two or more, and an input (mask, lengths, padding ids) of which the mask is made. A bias "
-        "without any hidden pair is not looked at."
+        "Needs a batch of two or more, and an input (mask, lengths, padding ids) of which the "
+        "mask is made. A bias without any hidden pair is not looked at."
     ),
     sources=(
         "https://github.com/ArrowLuo/CLIP4Clip/issues/22",
@@ -85,7 +88,7 @@ RULE = Rule(
         "https://github.com/lsdefine/attention-is-all-you-need-keras/issues/36",
         "https://github.com/ml-explore/mlx-lm/pull/1903",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -106,8 +109,8 @@ model = Encoder().eval()
 lengths = torch.tensor([[6], [3], [4]])
 inputs = {"x": torch.randn(3, 6, 32), "blocked": torch.arange(6)[None] >= lengths}
 expect = {"padding": "blocked drop"}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -128,7 +131,7 @@ model = Encoder().eval()
 lengths = torch.tensor([[6], [3], [4]])
 inputs = {"x": torch.randn(3, 6, 32), "blocked": torch.arange(6)[None] >= lengths}
 expect = {"padding": "blocked drop"}
-''',
+""",
     check=_check,
     explains=("AS102", "AS202", "AS203", "AS205", "AS212", "AS305"),
 )  # fmt: skip

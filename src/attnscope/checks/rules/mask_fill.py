@@ -19,6 +19,8 @@ _USE_INF = (
     "Fill with float('-inf') where every row keeps a key, else with torch.finfo(scores.dtype).min."
 )
 
+_AS_BIAS = "torch.zeros_like(mask).masked_fill(mask == 0, float('-inf'))."
+
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.masking.fills import overflow_in_crash, spoilt, weak_fills
@@ -27,11 +29,11 @@ def _check(subject: Subject) -> Iterator[Finding]:
     crash = overflow_in_crash(subject)
     if crash is not None:
         yield RULE.found(
-            f"the fill is past what {crash.dtype} can hold (float16 ends at 65504), and the forward "
-            f"raises: {crash.text}",
+            f"the fill is past what {crash.dtype} can hold (float16 ends at 65504), and the "
+            f"forward raises: {crash.text}",
             {"dtype": crash.dtype, "largest": 65504.0},
             source=crash.source,
-            fix="Take the lowest value of the type that the scores have: torch.finfo(scores.dtype).min.",
+            fix="Take the lowest value of the scores' own type: torch.finfo(scores.dtype).min.",
         )
         return
     if subject.crash is not None:
@@ -41,11 +43,12 @@ def _check(subject: Subject) -> Iterator[Finding]:
         broken = spoilt(seen)
         if broken is not None:
             yield RULE.found(
-                f"the mask holds NaN: {broken.text} is not a number, so positions that stay visible are lost too",
+                f"the mask holds NaN: {broken.text} is not a number, so positions that stay "
+                "visible are lost too",
                 {"operation": broken.text, "dtype": broken.dtype},
                 source=broken.source,
                 call=call,
-                fix="Fill instead of multiplying: torch.zeros_like(mask).masked_fill(mask == 0, float('-inf')).",
+                fix=f"Fill instead of multiplying: {_AS_BIAS}",
             )
             continue
         for weak in weak_fills(seen):
@@ -66,21 +69,21 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 
 def _message(weak: Weak) -> tuple[str, str]:
-    share = f"{weak.pairs} of {weak.of} hidden pairs get weight, up to {weak.weight:.2g} (0 is right)"
+    weight = "NaN" if math.isnan(weak.weight) else f"{weak.weight:.2g}"
+    share = f"{weak.pairs} of {weak.of} hidden pairs get weight, up to {weight} (0 is right)"
     if weak.kind == "positive":
         text = f"hidden keys get +{weak.hide.fill:.3g}, so that they win the softmax: {share}"
         return text, f"The fill has to be negative. {_USE_INF}"
     if weak.kind == "zero-one":
-        return (
-            f"a mask of zeros and ones is added to the scores, which moves them by 1 instead of hiding: {share}",
-            "Give the mask as booleans, or turn it into a bias first: "
-            "torch.zeros_like(mask).masked_fill(mask == 0, float('-inf')).",
+        text = (
+            "a mask of zeros and ones is added to the scores, which moves them by 1 and hides none"
         )
+        fix = f"Give the mask as booleans, or turn it into a bias first: {_AS_BIAS}"
+        return f"{text}: {share}", fix
     if weak.kind == "times":
-        return (
-            f"scores are multiplied by a mask of zeros and ones, and a score of 0 is no low score: {share}",
-            f"Fill instead of multiplying: scores.masked_fill(mask == 0, fill). {_USE_INF}",
-        )
+        text = "scores are multiplied by a mask of zeros and ones, and 0 is no low score"
+        fix = f"Fill instead of multiplying: scores.masked_fill(mask == 0, fill). {_USE_INF}"
+        return f"{text}: {share}", fix
     return f"a fill of {weak.hide.fill:.3g} is no lower than the scores need it: {share}", _USE_INF
 
 
@@ -89,22 +92,24 @@ RULE = Rule(
     name="mask-fill",
     severity="error",
     what=(
-        "What hides a key does not hide it: the fill is not low enough, has the wrong sign, is past the range of "
-        "its type or turns into NaN, or a mask of zeros and ones is added to (or multiplied with) the scores."
+        "What hides a key does not hide it: the fill is not low enough, has the wrong sign, is "
+        "past the range of its type or turns into NaN, or a mask of zeros and ones is added to "
+        "(or multiplied with) the scores."
     ),
     why=(
-        "Masked keys keep part of the weight: the future or the padding leaks, more the larger other scores are. "
-        "Nothing raises, and the loss looks better for it."
+        "Masked keys keep part of the weight: the future or the padding leaks, more the larger "
+        "other scores are. Nothing raises, and the loss looks better for it."
     ),
     fix=_USE_INF,
     proof=(
-        "The pairs that an operation is to hide are read off its mask; the weights of the run, in float64, are "
-        "more than 1e-6 on some of them although their row has other keys. Or the operation makes NaN of numbers "
-        "that are none; or the forward raised because the fill doesn't fit the type."
+        "The pairs that an operation is to hide are read off its mask; the weights of the run, "
+        "in float64, are more than 1e-6 on some of them although their row has other keys. Or "
+        "the operation makes NaN of numbers that are none; or the forward raised because the "
+        "fill doesn't fit the type."
     ),
     limits=(
-        "An added bias counts as a mask where it is 0 and 1 alone, or 0 and a few values from -4 down; learned "
-        "biases and slopes over the distance (ALiBi, T5) never do."
+        "An added bias counts as a mask where it is 0 and 1 alone, or 0 and a few values from "
+        "-4 down; learned biases and slopes over the distance (ALiBi, T5) never do."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/21518",
@@ -112,7 +117,7 @@ RULE = Rule(
         "https://github.com/TransformerLensOrg/TransformerLens/issues/385",
         "https://github.com/lucidrains/memory-compressed-attention/issues/2",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -131,8 +136,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = {"x": torch.randn(2, 6, 32), "mask": torch.tensor([[1.0] * 6, [1.0] * 3 + [0.0] * 3])}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -151,8 +156,10 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = {"x": torch.randn(2, 6, 32), "mask": torch.tensor([[1.0] * 6, [1.0] * 3 + [0.0] * 3])}
-''',
+""",
     check=_check,
-    explains=("AS201", "AS202", "AS203", "AS205", "AS206", "AS208", "AS209", "AS210", "AS212", "AS802"),
+    explains=(
+        "AS201", "AS202", "AS203", "AS205", "AS206", "AS208", "AS209", "AS210", "AS212", "AS802",
+    ),
     on_crash=True,
 )  # fmt: skip

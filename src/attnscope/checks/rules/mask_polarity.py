@@ -59,8 +59,8 @@ def _goes_both_ways(all_seen: list[Seen]) -> bool:
 
 def _of_padding(seen: Seen, found: Inverted, padding: Padding) -> Finding:
     return RULE.found(
-        f"queries see {found.shown} pairs with padded keys and none of {found.hidden} with real ones: "
-        f"what {padding.name} marks as padding is just what is left visible",
+        f"queries see {found.shown} pairs with padded keys and none of {found.hidden} with real "
+        f"ones: what {padding.name} marks as padding is just what is left visible",
         {
             "padding": f"{padding.name} {padding.meaning}",
             "visible_padded": found.shown,
@@ -74,8 +74,8 @@ def _of_padding(seen: Seen, found: Inverted, padding: Padding) -> Finding:
 
 def _of_triangle(seen: Seen, found: Inverted, why: str) -> Finding:
     return RULE.found(
-        f"the causal mask is upside down: queries see {found.shown} pairs with later keys and none of "
-        f"the earlier ones ({why})",
+        f"the causal mask is upside down: queries see {found.shown} pairs with later keys and "
+        f"none of the earlier ones ({why})",
         {"visible_later": found.shown, "hidden_not_later": found.hidden, "causal": why},
         source=_line(seen, found.hide),
         call=seen.call,
@@ -110,8 +110,8 @@ RULE = Rule(
         "F.scaled_dot_product_attention and Hugging Face's attention_mask read True (1) as visible."
     ),
     why=(
-        "Both conventions have the same shapes, nothing raises and the loss still falls. A causal model "
-        "sees only the future, an encoder only the padding."
+        "Both conventions have the same shapes, nothing raises and the loss still falls. A "
+        "causal model sees only the future, an encoder only the padding."
     ),
     fix=(
         "Negate it where it meets the scores: attn_mask=~key_padding_mask[:, None, None, :] for "
@@ -119,20 +119,21 @@ RULE = Rule(
         "scores.masked_fill(~keep, -inf), triu(1) to hide and tril() to keep."
     ),
     proof=(
-        "The keys that each query sees are read off the operations that hide them, and checked against the weights "
-        "in float64: the rule fires where they are exactly the padded ones, in every sample that has both, or "
-        "exactly those at and after the query in a model that is meant to be causal."
+        "The keys that each query sees are read off the operations that hide them, and checked "
+        "against the weights in float64: the rule fires where they are exactly the padded "
+        "ones, in every sample that has both, or exactly those at and after the query in a "
+        "model that is meant to be causal."
     ),
     limits=(
-        "Needs to know which tokens are padding, or that the model is causal. Where some layers look back and "
-        "others ahead, looking ahead is taken to be meant."
+        "Needs to know which tokens are padding, or that the model is causal. Where some "
+        "layers look back and others ahead, looking ahead is taken to be meant."
     ),
     sources=(
         "https://github.com/rasbt/LLMs-from-scratch/issues/1061",
         "https://github.com/pytorch/pytorch/pull/170415",
         "https://github.com/pytorch/pytorch/pull/86353",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -153,8 +154,8 @@ class Encoder(nn.Module):
 model = Encoder().eval()
 inputs = torch.tensor([[5, 9, 3, 8, 2, 0], [4, 6, 1, 0, 0, 0]])
 expect = {"padding": "ids pad=0"}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -175,7 +176,9 @@ class Encoder(nn.Module):
 model = Encoder().eval()
 inputs = torch.tensor([[5, 9, 3, 8, 2, 0], [4, 6, 1, 0, 0, 0]])
 expect = {"padding": "ids pad=0"}
-''',
+""",
     check=_check,
-    explains=("AS201", "AS202", "AS203", "AS206", "AS208", "AS209", "AS210", "AS212", "AS601", "AS802"),
+    explains=(
+        "AS201", "AS202", "AS203", "AS206", "AS208", "AS209", "AS210", "AS212", "AS601", "AS802",
+    ),
 )  # fmt: skip

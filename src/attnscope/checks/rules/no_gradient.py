@@ -28,8 +28,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
     for still in still_calls(subject):
         if still.finite:
             message = (
-                "q and k are zero for every token, so that neither gives the other a gradient: |dq| and "
-                f"|dk| are 0 where |dv| is {still.value_norm:.2g}; no step of training can move them"
+                "q and k are zero for every token, so that neither gives the other a gradient: "
+                f"|dq| and |dk| are 0 where |dv| is {still.value_norm:.2g}; no step of training "
+                "can move them"
             )
         else:
             message = (
@@ -49,8 +50,8 @@ def _of_cut(cut: Cut) -> Finding:
     names = ", ".join(cut.parameters[:4])
     more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
     return RULE.found(
-        f"{cut.operation} cuts the gradient between q·k and the context: {names}{more} get none, where "
-        f"the largest one that v gets is {cut.value_norm:.2g}",
+        f"{cut.operation} cuts the gradient between q·k and the context: {names}{more} get none, "
+        f"where the largest one that v gets is {cut.value_norm:.2g}",
         {
             "operation": cut.operation,
             "parameters": list(cut.parameters),
@@ -62,8 +63,9 @@ def _of_cut(cut: Cut) -> Finding:
 
 
 _FIX_OF_NAN = (
-    "Find what divides by zero or takes a root or a logarithm of zero on the way back: rows without any "
-    "visible key, norms of zero vectors. Keep one key visible in every row, add an eps under the root."
+    "Find what divides by zero or takes a root or a logarithm of zero on the way back: rows "
+    "without any visible key, norms of zero vectors. Keep one key visible in every row, add an "
+    "eps under the root."
 )
 
 RULE = Rule(
@@ -71,25 +73,27 @@ RULE = Rule(
     name="no-gradient",
     severity="warning",
     what=(
-        "Attention is computed, but no gradient comes back to what decides where it looks: q and k are detached, "
-        "computed under no_grad or in NumPy, chosen by argmax, or zero at the start; or the gradient isn't finite."
+        "Attention is computed, but no gradient comes back to what decides where it looks: q and "
+        "k are detached, computed under no_grad or in NumPy, chosen by argmax, or zero at the "
+        "start; or the gradient isn't finite."
     ),
     why="What attention looks at stays as it was at the start; only the values learn. The loss still falls.",
     fix=(
-        "Keep q, k and the weights in the graph: detach only the copy that is kept for looking at, leave no_grad "
-        "and NumPy out of the way to the context, use a straight-through estimator where the choice is hard. "
-        "Initialise at most one of q and k with zeros."
+        "Keep q, k and the weights in the graph: detach only the copy that is kept for looking "
+        "at, leave no_grad and NumPy out of the way to the context, use a straight-through "
+        "estimator where the choice is hard. Initialise at most one of q and k with zeros."
     ),
     proof=(
-        "One backward of a fixed random cotangent through the run in eval mode: the rule fires where autograd has no "
-        "way to both q and k (or gives exact zeros because both are zero) while v receives a gradient."
+        "One backward of a fixed random cotangent through the run in eval mode: the rule fires "
+        "where autograd has no way to both q and k (or gives exact zeros because both are zero) "
+        "while v receives a gradient."
     ),
     limits=(
-        "Gradients that are merely small, as those of saturated weights, are another rule's (AS302). Models that run "
-        "under no_grad on purpose, or are frozen, are left alone."
+        "Gradients that are merely small, as those of saturated weights, are another rule's "
+        "(AS302). Models that run under no_grad on purpose, or are frozen, are left alone."
     ),
     sources=("https://github.com/yaq007/Autofocus-Layer/issues/6", "https://arxiv.org/abs/2303.06296"),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -107,8 +111,8 @@ class Attention(nn.Module):
 
 model = Attention()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -128,7 +132,7 @@ class Attention(nn.Module):
 
 model = Attention()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS903",),
 )  # fmt: skip

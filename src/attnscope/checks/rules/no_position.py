@@ -36,9 +36,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
         return
     evidence = {"calls": found.calls, "spread_of_weights": found.spread, "parts": parts}
     told = (
-        f"nothing tells tokens apart by their place: with the same token at every place, all "
-        f"{found.calls} self-attentions receive alike rows and give every visible key the same weight "
-        f"(largest relative difference {found.spread:.1g})"
+        "nothing tells tokens apart by their place: with the same token at every place, all "
+        f"{found.calls} self-attentions receive alike rows and give every visible key the same "
+        f"weight (largest relative difference {found.spread:.1g})"
     )
     if declared:
         yield RULE.found(
@@ -56,7 +56,11 @@ def _parts(subject: Subject) -> list[str]:
     from attnscope.checks.positions.constants import positional_parts
 
     known = list(positional_parts(subject))
-    trains = any(p.requires_grad for p in subject.model.parameters()) if subject.model is not None else False
+    trains = (
+        any(p.requires_grad for p in subject.model.parameters())
+        if subject.model is not None
+        else False
+    )
     waiting = [
         name
         for name, tensor in known
@@ -71,7 +75,14 @@ def _mixes(subject: Subject) -> bool:
         if not operation.name.startswith(_MIXING):
             continue
         if operation.name.startswith("conv"):
-            weight = next((subject.base.tape.tensors[v] for v in operation.values() if v in subject.base.weights), None)
+            weight = next(
+                (
+                    subject.base.tape.tensors[v]
+                    for v in operation.values()
+                    if v in subject.base.weights
+                ),
+                None,
+            )
             if weight is not None and all(size == 1 for size in weight.shape[2:]):
                 continue
         return True
@@ -84,25 +95,29 @@ RULE = Rule(
     severity="note",
     what="The order of the tokens cannot matter: attention is told nothing of their places.",
     why=(
-        "Without positions a sentence is a bag of words. That is right for sets, and decoders can live on their causal "
-        "mask; where the model has a table of positions that has no effect, it is a fault that only shows as a worse loss."
+        "Without positions a sentence is a bag of words. That is right for sets, and decoders "
+        "can live on their causal mask; where the model has a table of positions that has no "
+        "effect, it is a fault that only shows as a worse loss."
     ),
     fix=(
-        "Use what the position module returns: x = x + self.pos(positions). Check that the table is filled, that positions "
-        "differ from token to token, and that a relative bias is added to the scores. A model that is meant to have "
-        "no order is declared by expect positions = False."
+        "Use what the position module returns: x = x + self.pos(positions). Check that the table "
+        "is filled, that positions differ from token to token, and that a relative bias is added "
+        "to the scores. A model that is meant to have no order is declared by expect positions = "
+        "False."
     ),
     proof=(
-        "Every token of a sample is replaced by its first one. If rows are alike where attention receives them and the weights "
-        "of all visible keys are equal within 1e-5, nothing depends on places. A note where the model has no positional "
-        "parts, a warning where expect or parts of that name say that it should know them."
+        "Every token of a sample is replaced by its first one. If rows are alike where attention "
+        "receives them and the weights of all visible keys are equal within 1e-5, nothing "
+        "depends on places. A note where the model has no positional parts, a warning where "
+        "expect or parts of that name say that it should know them."
     ),
     limits=(
-        "Masks of other shapes than padding and causal ones tell places apart by themselves. Tables that are all zero and still "
-        "to be trained are left alone. Features that are given from outside may hold positions."
+        "Masks of other shapes than padding and causal ones tell places apart by themselves. "
+        "Tables that are all zero and still to be trained are left alone. Features that are "
+        "given from outside may hold positions."
     ),
     sources=("https://github.com/DiffPoseTalk/DiffPoseTalk/issues/20", "https://arxiv.org/abs/1706.03762"),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -121,8 +136,8 @@ class Encoder(nn.Module):
 
 model = Encoder().eval()
 inputs = torch.randint(0, 50, (3, 7))
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -141,6 +156,6 @@ class Encoder(nn.Module):
 
 model = Encoder().eval()
 inputs = torch.randint(0, 50, (3, 7))
-''',
+""",
     check=_check,
 )  # fmt: skip

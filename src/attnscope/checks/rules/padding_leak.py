@@ -68,9 +68,10 @@ def _of_call(fill: PaddingFill, entry: Entry) -> Finding:
 def _of_pooling(fill: PaddingFill) -> Finding:
     operation = fill.pooling
     return RULE.found(
-        f"other contents in {_count(fill)} padded positions of {fill.padding.stream.name} move the output "
-        f"of {fill.outputs} samples by up to {fill.largest:.2g} (in float64, where 0 is right): attention "
-        f"keeps them apart, but {operation.name if operation else 'what follows'} takes them in",
+        f"other contents in {_count(fill)} padded positions of {fill.padding.stream.name} move "
+        f"the output of {fill.outputs} samples by up to {fill.largest:.2g} (in float64, where 0 "
+        "is right): attention keeps them apart, but "
+        f"{operation.name if operation else 'what follows'} takes them in",
         _evidence(fill),
         source=operation.source if operation is not None else None,
         module="",
@@ -114,36 +115,40 @@ RULE = Rule(
     name="padding-leak",
     severity="error",
     what=(
-        "What stands in padded positions changes the outputs of real tokens, or of a sample as a whole: "
-        "attention gives weight to padding, or a pooling takes it in."
+        "What stands in padded positions changes the outputs of real tokens, or of a sample as "
+        "a whole: attention gives weight to padding, or a pooling takes it in."
     ),
     why=(
-        "The output for a sentence depends on how long its batch mates are. Metrics hardly show it in "
-        "training, where lengths are alike, and predictions change with the batch size in use."
+        "The output for a sentence depends on how long its batch mates are. Metrics hardly "
+        "show it in training, where lengths are alike, and predictions change with the batch "
+        "size in use."
     ),
     fix=(
-        "Hide padded keys from every query before the softmax: scores.masked_fill(~mask[:, None, None, :], "
-        "-inf), attn_mask=mask[:, None, None, :] for F.scaled_dot_product_attention (True = may attend), "
-        "key_padding_mask=~mask for torch's own layers (True = padding), memory_key_padding_mask for their "
+        "Hide padded keys from every query before the softmax: scores.masked_fill(~mask[:, "
+        "None, None, :], -inf), attn_mask=mask[:, None, None, :] for "
+        "F.scaled_dot_product_attention (True = may attend), key_padding_mask=~mask for "
+        "torch's own layers (True = padding), memory_key_padding_mask for their "
         "cross-attention; hand it on to every layer."
     ),
     proof=(
-        "What padded positions hold (rows of the embedding, or features) is replaced, and the run's own operations "
-        "are run again in float64. The rule fires where a real token's output (or the pooled output of a sample with "
-        "padding) moves by more than 1e-9 of the largest entry, and either a query that had not moved before gives a "
-        "padded key more than 1e-6 of its weight, or an operation behind all attention takes padding in."
+        "What padded positions hold (rows of the embedding, or features) is replaced, and the "
+        "run's own operations are run again in float64. The rule fires where a real token's "
+        "output (or the pooled output of a sample with padding) moves by more than 1e-9 of the "
+        "largest entry, and either a query that had not moved before gives a padded key more "
+        "than 1e-6 of its weight, or an operation behind all attention takes padding in."
     ),
     limits=(
-        "Which tokens are padding follows from expect padding, from a mask's name or values, from padding_idx of an "
-        "embedding or from the config; where nothing says it, nothing is checked. Convolutions and recurrences, "
-        "which mix neighbours on purpose, are left alone."
+        "Which tokens are padding follows from expect padding, from a mask's name or values, "
+        "from padding_idx of an embedding or from the config; where nothing says it, nothing "
+        "is checked. Convolutions and recurrences, which mix neighbours on purpose, are left "
+        "alone."
     ),
     sources=(
         "https://github.com/hyunwoongko/transformer/pull/40",
         "https://github.com/Kyubyong/transformer/pull/69",
         "https://github.com/jax-ml/jax/issues/23349",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -161,8 +166,8 @@ class Encoder(nn.Module):
 model = Encoder().eval()
 inputs = torch.tensor([[5, 9, 3, 8, 2, 7], [4, 6, 1, 0, 0, 0]])
 expect = {"padding": "ids pad=0"}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -180,7 +185,7 @@ class Encoder(nn.Module):
 model = Encoder().eval()
 inputs = torch.tensor([[5, 9, 3, 8, 2, 7], [4, 6, 1, 0, 0, 0]])
 expect = {"padding": "ids pad=0"}
-''',
+""",
     check=_check,
     explains=("AS212", "AS305", "AS504"),
 )  # fmt: skip

@@ -26,21 +26,23 @@ def _check(subject: Subject) -> Iterator[Finding]:
         if _along_samples(each):
             yield _finding(
                 each,
-                f"positions are added along the batch: what is added differs between the {each.shape[each.samples or 0]} "
-                f"samples, and is the same for all {each.shape[each.tokens or 0]} tokens of a sample",
+                "positions are added along the batch: what is added differs between the "
+                f"{each.shape[each.samples or 0]} samples, and is the same for all "
+                f"{each.shape[each.tokens or 0]} tokens of a sample",
             )
         elif is_single_row(subject, each):
             yield _finding(
                 each,
-                f"one row of a table of positions is added to all {each.shape[each.tokens or 0]} tokens, so that "
-                "nothing tells them apart by their place",
+                f"one row of a table of positions is added to all {each.shape[each.tokens or 0]} "
+                "tokens, so that nothing tells them apart by their place",
                 "Slice the table: table[:, :length], not table[:, length].",
             )
         elif (axes := is_turned_over(subject, each, everything)) is not None:
             yield _finding(
                 each,
                 f"a table whose rows lie on axis {axes[0]} is added along axis {axes[1]}: the "
-                f"{each.shape[axes[0]]} places of axis {axes[0]} get no positions, and those of axis {axes[1]} get two",
+                f"{each.shape[axes[0]]} places of axis {axes[0]} get no positions, and those of "
+                f"axis {axes[1]} get two",
                 "Add the table along the axis that it was made for, without the transposition.",
             )
 
@@ -49,7 +51,11 @@ def _along_samples(each: Added) -> bool:
     samples, tokens = each.samples, each.tokens
     if samples is None or tokens is None:
         return False
-    return samples in each.axes and tokens not in each.axes and min(each.shape[samples], each.shape[tokens]) > 1
+    return (
+        samples in each.axes
+        and tokens not in each.axes
+        and min(each.shape[samples], each.shape[tokens]) > 1
+    )
 
 
 def _finding(each: Added, message: str, fix: str | None = None) -> Finding:
@@ -73,24 +79,27 @@ RULE = Rule(
     severity="error",
     what="Positions are added along the wrong axis: samples get them, or all tokens get the same one.",
     why=(
-        "The model has no order, and what it returns for a sample depends on its place in the batch. Broadcasting keeps "
-        "the shapes right; it raises only once a batch is longer than the table."
+        "The model has no order, and what it returns for a sample depends on its place in the "
+        "batch. Broadcasting keeps the shapes right; it raises only once a batch is longer than "
+        "the table."
     ),
     fix="For (batch, length, width) add table[: x.size(1)], with the length on axis 1; x.size(0) belongs to (length, batch, width).",
     proof=(
-        "Additions in front of attention are read from the recorded run: what is added depends on no input, differs along the "
-        "axis that attention keeps apart (the samples), and is the same along the axis that it runs over (the tokens)."
+        "Additions in front of attention are read from the recorded run: what is added depends "
+        "on no input, differs along the axis that attention keeps apart (the samples), and is "
+        "the same along the axis that it runs over (the tokens)."
     ),
     limits=(
-        "Which axis holds the tokens follows from what attention runs over, by its size; where batch and length are "
-        "equal it must be declared. Vectors for a time step, a class or a layer are left alone."
+        "Which axis holds the tokens follows from what attention runs over, by its size; where "
+        "batch and length are equal it must be declared. Vectors for a time step, a class or a "
+        "layer are left alone."
     ),
     sources=(
         "https://github.com/KasperGroesLudvigsen/influenza_transformer/issues/9",
         "https://github.com/pytorch/tutorials/issues/1547",
         "https://github.com/DiffPoseTalk/DiffPoseTalk/issues/20",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -107,8 +116,8 @@ class Encoder(nn.Module):
 
 model = Encoder().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -125,7 +134,7 @@ class Encoder(nn.Module):
 
 model = Encoder().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS102", "AS501"),
 )  # fmt: skip

@@ -40,23 +40,24 @@ def _finding(subject: Subject, each: Misplacement) -> Finding:
 
 _TEXTS = {
     "after the norm": (
-        "the residual around attention is taken after the norm: both operands of the sum come from the same "
-        "norm, which cuts the stream in every layer, while the next sum of the block takes it before its norm",
+        "the residual around attention is taken after the norm: both operands of the sum come "
+        "from the same norm, which cuts the stream in every layer, while the next sum of the "
+        "block takes it before its norm",
         "Norm what the branch receives and add to the stream itself: x = x + attention(norm(x)).",
     ),
     "doubled": (
-        "the residual is doubled: what attention received (or returned) is added twice, so that the stream "
-        "counts with a factor of 2 in every layer",
+        "the residual is doubled: what attention received (or returned) is added twice, so that "
+        "the stream counts with a factor of 2 in every layer",
         "Add it once: either inside the attention module or around it.",
     ),
     "missing": (
-        "attention has no residual: its result goes on without what it received, while the feed-forward "
-        "behind it has one; the only way through the block is through attention",
+        "attention has no residual: its result goes on without what it received, while the "
+        "feed-forward behind it has one; the only way through the block is through attention",
         "Add the stream: x = x + attention(norm(x)), or x = norm(x + attention(x)).",
     ),
     "block input": (
-        "the feed-forward adds what the block received instead of the sum behind attention: attention's "
-        "result reaches the output only through the feed-forward",
+        "the feed-forward adds what the block received instead of the sum behind attention: "
+        "attention's result reaches the output only through the feed-forward",
         "Add the sum behind attention: x = x + attention(norm(x)); x = x + feed_forward(norm(x)).",
     ),
 }
@@ -66,30 +67,32 @@ RULE = Rule(
     name="residual-norm",
     severity="warning",
     what=(
-        "The residual connection around attention is taken after the norm, doubled, missing, or comes from the "
-        "wrong tensor."
+        "The residual connection around attention is taken after the norm, doubled, missing, or "
+        "comes from the wrong tensor."
     ),
     why=(
-        "Shapes are right and it trains, but depth behaves otherwise than meant: a stream that is normed in each "
-        "layer has no identity path, a doubled one grows by 2 a layer, a missing one loses rank. Weights depend on "
-        "it, so it can't be mended after training."
+        "Shapes are right and it trains, but depth behaves otherwise than meant: a stream that "
+        "is normed in each layer has no identity path, a doubled one grows by 2 a layer, a "
+        "missing one loses rank. Weights depend on it, so it can't be mended after training."
     ),
     fix="Pre-norm: x = x + attention(norm(x)). Post-norm: x = norm(x + attention(x)). The same for the feed-forward.",
     proof=(
-        "Every operation of a run is written down. The rule reads the sum that attention's result joins and where its "
-        "other operand comes from, through layout, dropout and scaling, and compares it with the sum that follows."
+        "Every operation of a run is written down. The rule reads the sum that attention's "
+        "result joins and where its other operand comes from, through layout, dropout and "
+        "scaling, and compares it with the sum that follows."
     ),
     limits=(
-        "A stack that norms first and adds after the norm in every sum is, operation by operation, a post-norm stack, "
-        "and is left alone. So are sandwich norms, parallel branches, scaled residuals, blocks with a skip of their "
-        "own around them, and attention whose queries and keys come from different places."
+        "A stack that norms first and adds after the norm in every sum is, operation by "
+        "operation, a post-norm stack, and is left alone. So are sandwich norms, parallel "
+        "branches, scaled residuals, blocks with a skip of their own around them, and attention "
+        "whose queries and keys come from different places."
     ),
     sources=(
         "https://github.com/Howuhh/faster-trajectory-transformer/issues/3",
         "https://github.com/kyegomez/BitNet/issues/32",
         "https://github.com/strutive07/transformer-tensorflow2.0/issues/14",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -109,8 +112,8 @@ class Block(nn.Module):
 
 model = nn.Sequential(Block(), Block()).eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -130,6 +133,6 @@ class Block(nn.Module):
 
 model = nn.Sequential(Block(), Block()).eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
 )  # fmt: skip

@@ -43,8 +43,9 @@ def _line(subject: Subject, operation: Operation) -> Source | None:
 
 _FIXES = {
     "no rotation": (
-        "Lay cosines and sines out as the pairs are: cat((a, a), -1) for pairs (i, i + width/2) with "
-        "rotate_half(x) = cat((-x2, x1), -1); repeat_interleave(2, -1) for pairs (2i, 2i + 1). Mind the minus sign."
+        "Lay cosines and sines out as the pairs are: cat((a, a), -1) for pairs (i, i + width/2) "
+        "with rotate_half(x) = cat((-x2, x1), -1); repeat_interleave(2, -1) for pairs (2i, 2i + "
+        "1). Mind the minus sign."
     ),
     "axis": "Count positions along the axis of the tokens, before or after the transposition as the code has it.",
     "one side": "Turn q and k alike.",
@@ -56,29 +57,33 @@ RULE = Rule(
     name="rotary",
     severity="error",
     what=(
-        "Rotary embedding doesn't make q·k depend on distance: cosines meet the wrong pairs, only one of q and k is "
-        "turned, something is turned twice, or the angle follows heads instead of positions."
+        "Rotary embedding doesn't make q·k depend on distance: cosines meet the wrong pairs, "
+        "only one of q and k is turned, something is turned twice, or the angle follows heads "
+        "instead of positions."
     ),
     why=(
-        "The shapes are right and a model trains around it; lengths of q and k change with the position, distances are "
-        "lost or doubled, and long contexts and loaded checkpoints go wrong."
+        "The shapes are right and a model trains around it; lengths of q and k change with the "
+        "position, distances are lost or doubled, and long contexts and loaded checkpoints go "
+        "wrong."
     ),
     fix="Turn q and k once each, by position times frequency, in pairs that agree with the layout of cos and sin.",
     proof=(
-        "The tables that multiply q and k and differ from token to token, with cos² + sin² = 1, are found among the recorded "
-        "operations. In float64 every token is put at the first place and back: a rotation, whatever its pairs, base, share "
-        "or axes, keeps the lengths of all vectors in one proportion. Both sides must be turned equally often, and alike "
+        "The tables that multiply q and k and differ from token to token, with cos² + sin² = 1, "
+        "are found among the recorded operations. In float64 every token is put at the first "
+        "place and back: a rotation, whatever its pairs, base, share or axes, keeps the lengths "
+        "of all vectors in one proportion. Both sides must be turned equally often, and alike "
         "tokens must give the same q·k at the same distance."
     ),
     limits=(
-        "Half-split and interleaved pairs are both right; which of them loaded weights need, only a reference tells (attnscope "
-        "verify). Rotations by matrices, and those of one head of one sample, are not judged."
+        "Half-split and interleaved pairs are both right; which of them loaded weights need, "
+        "only a reference tells (attnscope verify). Rotations by matrices, and those of one head "
+        "of one sample, are not judged."
     ),
     sources=(
         "https://github.com/baidu/ERNIE-Image/issues/6",
         "https://arxiv.org/abs/2104.09864",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -108,8 +113,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -139,7 +144,7 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS501", "AS504", "AS601"),
 )  # fmt: skip

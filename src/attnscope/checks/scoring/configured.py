@@ -161,9 +161,7 @@ def _sink(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | No
     return Unused(call, key, True, None, text, course.line(course.softmax))
 
 
-def _window(
-    subject: Subject, calls: list[Call], settings: dict[str, Any]
-) -> Iterator[Unused]:
+def _window(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> Iterator[Unused]:
     asked = _number(settings, _WINDOWS)
     if asked is None or settings.get("use_sliding_window") is False:
         return
@@ -215,9 +213,11 @@ def _turned_at(subject: Subject, call: Call, source: Source | None) -> Source:
         return call.source
     owner = owner_of(subject, call)
     kind = source.function.partition(".")[0]
-    inner = [
-        name for name, module in owner.named_modules() if name and type(module).__name__ == kind
-    ] if owner is not None else []
+    inner = (
+        [name for name, module in owner.named_modules() if name and type(module).__name__ == kind]
+        if owner is not None
+        else []
+    )
     if not inner or subject.model is None:
         return source
     path = f"{call.module}.{inner[0]}" if call.module else inner[0]

@@ -88,7 +88,9 @@ def _unused(subject: Subject, projected: int, values: list[int]) -> tuple[int, .
     wanted = [value for value in outputs if value is not None]
     before = tape.run([projected, *wanted], wide=True)
     changed = before[projected].clone()
-    generator = torch.Generator().manual_seed(subject.seed)  # a constant would cancel in the softmax
+    generator = torch.Generator().manual_seed(
+        subject.seed
+    )  # a constant would cancel in the softmax
     drawn = torch.randn(changed.shape, generator=generator, dtype=torch.float64)
     changed[..., ~used] += (drawn * (1.0 + changed.abs().max()))[..., ~used]
     after = tape.run(wanted, {projected: changed}, wide=True)

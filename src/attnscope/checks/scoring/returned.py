@@ -198,10 +198,15 @@ def _other_recipes(call: Call) -> dict[str, Tensor]:
     except UNREADABLE:
         return {}
     scaled = raw * recipe.scale
-    found = {"the scores before scale and softmax": raw, "weights of q·k without a scale": raw.softmax(-1)}
+    found = {
+        "the scores before scale and softmax": raw,
+        "weights of q·k without a scale": raw.softmax(-1),
+    }
     if recipe.mask.hides or recipe.bias is not None:
         parts = " and ".join(
-            name for name, has in (("mask", recipe.mask.hides), ("bias", recipe.bias is not None)) if has
+            name
+            for name, has in (("mask", recipe.mask.hides), ("bias", recipe.bias is not None))
+            if has
         )
         found[f"weights computed again without the {parts}"] = scaled.softmax(-1)
         found["the scores before mask, bias and softmax"] = scaled
@@ -257,7 +262,8 @@ def _fits(given: Tensor, calls: list[Call]) -> bool:
     """Return whether a tensor has the queries and the keys of some call among its axes."""
     sizes = list(given.shape)
     return any(
-        call.queries in sizes and call.keys in [s for at, s in enumerate(sizes) if at != sizes.index(call.queries)]
+        call.queries in sizes
+        and call.keys in [s for at, s in enumerate(sizes) if at != sizes.index(call.queries)]
         for call in calls
     )
 

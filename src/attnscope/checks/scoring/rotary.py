@@ -55,7 +55,18 @@ def _frequencies(subject: Subject) -> Iterator[tuple[int, Tensor]]:
         if "cos" in name.rpartition(".")[2].lower() and table.is_floating_point():
             flat = table.double().reshape(-1, table.shape[-1]) if table.dim() > 1 else None
             if flat is not None and len(flat) > 1 and bool((flat[0] == 1).all()):
-                yield value, flat[1].clamp(-1, 1).arccos()
+                yield value, _from_cosines(flat)
+
+
+def _from_cosines(table: Tensor) -> Tensor:
+    """Return the frequencies of a table of cosines, each read at a row where its angle is about 1.
+
+    Near 0 a cosine is flat, and says next to nothing of its angle.
+    """
+    rough = table[1].clamp(-1, 1).arccos().clamp_min(1e-9)
+    rows = (1.0 / rough).floor().clamp(1, len(table) - 1).long()
+    cosines = table.gather(0, rows[None])[0]
+    return cosines.clamp(-1, 1).arccos() / rows
 
 
 def _steps(angles: Tensor) -> Tensor | None:

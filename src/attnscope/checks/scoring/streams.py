@@ -92,7 +92,9 @@ def _beside_unused(subject: Subject, changes: tuple[MemoryChanged, ...]) -> Iter
         if len(own) != 1 or call.index not in own[0].asks or len(others) != 1:
             continue
         crosses = any(
-            each.module == call.module and each.index in own[0].reads and each.index in others[0].asks
+            each.module == call.module
+            and each.index in own[0].reads
+            and each.index in others[0].asks
             for each in subject.calls
         )
         if not crosses or not _has_unused_parts(subject, others[0], call):

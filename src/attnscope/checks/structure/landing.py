@@ -7,7 +7,7 @@ from itertools import combinations
 
 from torch import Tensor
 
-from attnscope.checks.probes.coded import Coded, Landing, Side, Token
+from attnscope.checks.probes.coded import Coded, Side, Token
 
 __all__ = [
     "OverHeads",
@@ -45,13 +45,15 @@ class Scramble:
     """One token is spread over several positions, another part of its features at each.
 
     side: "q", "k" or "v" where heads are split, "out" where they are merged. token: (sample,
-    position); places: (head, position) of each part, or, on the way out, (head, token).
+    position); places: (head, position) of each part, or, on the way out, (head, token). samples: on
+    the way out the sample that each head goes to.
     """
 
     side: Side
     token: Token
     places: tuple[Cell, ...]
     heads: int
+    samples: tuple[int, ...] = ()
 
 
 def runs_over_samples(coded: Coded) -> OverSamples | None:
@@ -134,8 +136,10 @@ def _merged_wrongly(coded: Coded) -> Scramble | None:
         tokens = [_rows_of(head) for head in landing.entries]
         single = all(len(each) == 1 for each in tokens)
         if single and len(set(map(frozenset, tokens))) > 1:
-            places = tuple((head, min(each)[1]) for head, each in enumerate(tokens))
-            return Scramble("out", landing.token, places, len(tokens))
+            cells = [min(each) for each in tokens]
+            places = tuple((head, at) for head, (_, at) in enumerate(cells))
+            samples = tuple(sample for sample, _ in cells)
+            return Scramble("out", landing.token, places, len(tokens), samples)
     return None
 
 

@@ -8,7 +8,7 @@ import torch
 
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
-from attnscope.checks.course import SOFTMAXES, course_of
+from attnscope.checks.course import HIDING, SOFTMAXES, course_of
 from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.probes.batch_mates import BatchMates, with_other_sample
 from attnscope.checks.probes.coded import Coded
@@ -19,9 +19,12 @@ __all__ = ["Mixing", "keys_are_tokens", "where_samples_mix"]
 
 _STATISTICS = frozenset(
     "mean std var std_mean var_mean amax amin aminmax max min median quantile norm vector_norm "
-    "matrix_norm sum nansum logsumexp batch_norm instance_norm group_norm layer_norm rms_norm".split()
+    "matrix_norm sum nansum logsumexp batch_norm instance_norm group_norm layer_norm "
+    "rms_norm".split()
 )
 """Numbers taken over an axis: a scale that depends on other samples is a fault of another kind."""
+
+_KERNELS = frozenset({"scaled_dot_product_attention", "flex_attention"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +49,16 @@ def where_samples_mix(subject: Subject, mates: BatchMates) -> Mixing | None:
         if value is not None and stream.batch_axis is not None:
             changed[value] = other.values[stream.name]
     samples = torch.arange(mates.stream.batch(subject.given))
-    operation = first_mixing(tape, moved(tape, changed), Allowed(samples == mates.changed))
-    if operation is None or operation.name in _STATISTICS:
+    entries = moved(tape, changed)
+    operation = first_mixing(tape, entries, Allowed(samples == mates.changed))
+    if operation is None or operation.name in _STATISTICS | HIDING:
         return None
     for located in subject.base.located:
         if any(each is operation for each in _around(subject, located)):
+            own = {value for spots in located.spots.values() for value, _ in spots}
+            masks = [entries[v] for v in operation.values() if v in entries and v not in own]
+            if operation.name in _KERNELS and any(bool(each.any()) for each in masks):
+                return None  # a mask that meets the wrong samples
             return Mixing(operation, located.call)
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
@@ -11,6 +12,7 @@ from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.probes.coded import Coded, heads_of
 from attnscope.checks.structure.landing import Scramble
 from attnscope.checks.subject.subject import Subject
+from attnscope.differ.sides.located import Located
 
 __all__ = ["line_of_axes", "line_of_scramble"]
 
@@ -38,21 +40,34 @@ def line_of_scramble(subject: Subject, coded: Coded, found: Scramble) -> Source:
         return call.source
     sample, position = found.token
     if found.side == "out":
-        parts = heads_of(subject, located)
-        before = tape.run([v for part in parts for v, _ in part.spots["context"]], wide=True)
-        changed = {}
-        for part in parts:
-            context = part.read("context", before).clone()
-            context[sample, :, position] += 1.0 + context[sample, :, position].abs().max()
-            changed |= part.write("context", context)
-        length = call.queries
+        # where the heads go to the right token of other samples, all of the sample is changed
+        apart = len({at for _, at in found.places}) == 1
+        at = slice(None) if apart else position
+        size, own = (call.batch, sample) if apart else (call.queries, position)
+        allowed = torch.arange(size) == own
+        changed = _changed_context(subject, located, sample, at)
     else:
         value = located.received[found.side]
         tensor = tape.run([value], wide=True)[value].clone()
         axis = coded.axes[found.side][1]
-        length = tensor.shape[axis]
+        allowed = torch.arange(tensor.shape[axis]) == position
         tensor.select(axis, position).add_(1.0 + tensor.abs().max())
         changed = {value: tensor}
-    allowed = Allowed(torch.arange(length) == position)
-    operation = first_mixing(tape, moved(tape, changed), allowed)
+    operation = first_mixing(tape, moved(tape, changed), Allowed(allowed))
     return course.line(operation)
+
+
+def _changed_context(
+    subject: Subject, located: Located, sample: int, at: int | slice
+) -> dict[int, Tensor]:
+    """Return the context of a sample changed at some positions, in all heads."""
+    parts = heads_of(subject, located)
+    values = [value for part in parts for value, _ in part.spots["context"]]
+    before = subject.base.tape.run(values, wide=True)
+    changed: dict[int, Tensor] = {}
+    for part in parts:
+        context = part.read("context", before).clone()
+        row = context[sample, :, at]
+        row += 1.0 + row.abs().max()
+        changed |= part.write("context", context)
+    return changed

@@ -1,4 +1,4 @@
-"""What the author's own code says: the names of sizes, calls and attributes in a module's classes."""
+"""What the author's own code says: names of sizes, calls and attributes in a model's classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from torch import nn
 
 from attnscope.checks.subject.names import BATCH_NAMES, LENGTH_NAMES
 
-__all__ = ["batch_axis_in_code", "batch_axis_in_words", "names_of_sizes", "own_classes", "tree_of", "trees"]
+__all__ = [
+    "batch_axis_in_code",
+    "batch_axis_in_words",
+    "names_of_sizes",
+    "own_classes",
+    "tree_of",
+    "trees",
+]
 
 _LIBRARIES = ("torch", "attnscope.nn")
 
@@ -51,7 +58,7 @@ def batch_axis_in_code(run: Any, name: str) -> int | None:
 
 
 def batch_axis_in_words(run: Any, name: str) -> int | None:
-    """Return the batch axis that docstrings and comments give an argument, such as "(batch, time, …)".
+    """Return the batch axis that docstrings and comments give an argument: "(batch, time, …)".
 
     Lines that name the argument are read first, then all; those that disagree say nothing.
     """
@@ -86,7 +93,9 @@ def _axes_in_words(line: str) -> Iterator[int]:
 _WORDS = {"batchsize": "batch", "samples": "batch", "sample": "batch", "examples": "batch"}
 """Further words for the batch, in prose."""
 
-_SHAPE = re.compile(r"(?:[(\[]\s*|\b)([A-Za-z_]+)\s*(?:,|\bx\b|×|\*)\s*([A-Za-z_]+)(?=\s*(?:,|\bx\b|×|\*|[)\]]))")
+_SHAPE = re.compile(
+    r"(?:[(\[]\s*|\b)([A-Za-z_]+)\s*(?:,|\bx\b|×|\*)\s*([A-Za-z_]+)(?=\s*(?:,|\bx\b|×|\*|[)\]]))"
+)
 """The first two names of "(batch, length, width)", "[b, n, e]", "batch x time x features"."""
 
 
@@ -95,7 +104,7 @@ def names_of_sizes(run: Any, name: str) -> list[str]:
 
     Read from `batch, length, width = x.shape` and the like, in the outermost forward.
     """
-    owner = type(run) if isinstance(run, nn.Module) else inspect.unwrap(run)
+    owner: Any = type(run) if isinstance(run, nn.Module) else inspect.unwrap(run)
     if isinstance(owner, type) and owner.__module__.startswith(_LIBRARIES):
         return []
     tree = tree_of(owner)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from attnscope.errors import InputError
@@ -22,8 +21,8 @@ _LOOSE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 class Given:
     """Arguments of one run, by name.
 
-    values: by the name of the parameter ("args[0]" where the forward takes any number), or, for what
-    lies in a dict that is an argument, by its key there. parameters: what the forward takes;
+    values: by the name of the parameter ("args[0]" where the forward takes any number), or, for
+    what lies in a dict that is an argument, by its key there. parameters: what the forward takes;
     positional: names that are handed on by position, in order; batches: which keys make up each
     argument that is a dict of tensors.
     """
@@ -76,7 +75,9 @@ class Given:
         for name, keys in self.batches.items():
             whole[name] = {key: whole.pop(key) for key in keys if key in whole}
         present = list(itertools.takewhile(whole.__contains__, self.positional))
-        return tuple(whole[n] for n in present), {k: v for k, v in whole.items() if k not in present}
+        return tuple(whole[n] for n in present), {
+            k: v for k, v in whole.items() if k not in present
+        }
 
     def call(self, run: Callable[..., Any]) -> Any:
         """Call `run` with the values; tensors are handed over as copies, so that none is changed.

@@ -1,8 +1,9 @@
-"""What the author intends: as `expect` declares it, or as the code and the config say themselves."""
+"""What the author intends: as `expect` declares it, or as code and config say themselves."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,23 +11,38 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnscope.checks.subject.code import own_classes, trees
+from attnscope.checks.subject.code import own_classes, tree_of, trees
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.names import is_causal_name
 
 __all__ = ["Intent", "causal_intent"]
 
-_CAUSAL_CLASSES = ("causallm", "gpt", "autoregressive", "causal", "decoderonly", "languagemodel")
-_BOTH_WAYS_CLASSES = ("maskedlm", "bert", "encoderonly", "bidirectional")
+_CAUSAL_CLASSES = ("causal", "gpt", "autoregressive", "decoderonly", "languagemodel")
+_BOTH_WAYS_CLASSES = (
+    "maskedlm",
+    "maskedlanguage",
+    "bidirectional",
+    "encoderonly",
+    "noncausal",
+    "bert",
+)
+_DECODES = ("decoder", "tgt", "target")
+_TRIANGLES = frozenset("tril triu tril_ triu_".split())
+_ATTENDS = re.compile(r"softmax|atte?n|transformer|mask|scores", re.IGNORECASE)
+_LARGEST_DIAGONAL = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is meant to be, what says so, and whether it was declared in `expect`."""
+    """What is meant to be, what says so, and whether it was declared in `expect`.
+
+    sure: False where only code says so that may never run.
+    """
 
     value: Any
     why: str
     declared: bool = False
+    sure: bool = True
 
 
 def causal_intent(run: Any, given: Given, expect: Mapping[str, Any]) -> Intent | None:
@@ -39,25 +55,23 @@ def causal_intent(run: Any, given: Given, expect: Mapping[str, Any]) -> Intent |
     for name, value in given.values.items():
         if is_causal_name(name) and isinstance(value, bool):
             return Intent(value, f"the input {name} is {value}")
-    return next(iter(_said(run)), None)
+    for parameter in given.parameters:
+        left_out = is_causal_name(parameter.name) and parameter.name not in given.values
+        if left_out and parameter.default is True:
+            return Intent(value=True, why=f"its {parameter.name} is True by default")
+    return next(iter(_said(run, given)), None)
 
 
-def _said(run: Any) -> Iterator[Intent]:
+def _said(run: Any, given: Given) -> Iterator[Intent]:
+    """Iterate over what the model says of itself, the plainest first."""
     yield from _of_config(run)
     if not isinstance(run, nn.Module):
         yield from _of_code(run)
         return
-    for path, module in run.named_modules():
-        for name, value in vars(module).items():
-            if is_causal_name(name) and isinstance(value, bool):
-                yield Intent(value, f"{f'{path}.' if path else ''}{name} is {value}")
+    yield from _of_attributes(run, given)
     yield from _of_tables(run)
-    for kind in own_classes(run):
-        plain = kind.__name__.lower().replace("_", "")
-        if any(word in plain for word in _CAUSAL_CLASSES):
-            yield Intent(True, f"the class is called {kind.__name__}")
-        if any(word in plain for word in _BOTH_WAYS_CLASSES):
-            yield Intent(False, f"the class is called {kind.__name__}")
+    for kind in _written(run):
+        yield from _of_name(kind.__name__)
     yield from _of_code(run)
 
 
@@ -67,18 +81,43 @@ def _of_config(run: Any) -> Iterator[Intent]:
         return
     kind = type(run).__name__
     if getattr(config, "is_encoder_decoder", False):
-        yield Intent(True, f"{kind} is an encoder-decoder")
+        yield Intent(value=True, why=f"{kind} is an encoder-decoder")
     elif kind.endswith("ForCausalLM") or getattr(config, "is_decoder", False):
-        yield Intent(True, f"{kind} is a causal language model")
+        yield Intent(value=True, why=f"{kind} is a causal language model")
+
+
+def _of_attributes(run: nn.Module, given: Given) -> Iterator[Intent]:
+    """Flags of modules: where they disagree, those of the decoder count, if there is one."""
+    flags = [
+        (value, f"{path}.{name}" if path else name)
+        for path, module in run.named_modules()
+        for name, value in vars(module).items()
+        if is_causal_name(name) and isinstance(value, bool)
+    ]
+    decodes = any(name.startswith(_DECODES) for name in given.values)
+    agreed = {value for value, _ in flags}
+    if decodes and True in agreed:
+        agreed = {True}
+    for value, name in flags:
+        if agreed == {value}:
+            yield Intent(value, f"{name} is {value}", sure=value)
 
 
 def _of_tables(run: nn.Module) -> Iterator[Intent]:
-    """A table that a module keeps and that is a lower or an upper triangle."""
+    """A table that a module which attends keeps, and that is a lower or an upper triangle."""
     for path, module in run.named_modules():
         named: dict[str, Any] = {**dict(module.named_buffers(recurse=False)), **vars(module)}
         for name, value in named.items():
-            if isinstance(value, Tensor) and _is_triangle(value):
-                yield Intent(True, f"{f'{path}.' if path else ''}{name} is a triangular mask")
+            if isinstance(value, Tensor) and _is_triangle(value) and _attends(type(module)):
+                yield Intent(
+                    value=True, why=f"{f'{path}.' if path else ''}{name} is a triangular mask"
+                )
+
+
+def _attends(kind: type) -> bool:
+    """Return whether the code of a class speaks of attention, or can't be read."""
+    tree = tree_of(kind)
+    return tree is None or bool(_ATTENDS.search(ast.unparse(tree)))
 
 
 def _is_triangle(table: Tensor) -> bool:
@@ -98,23 +137,62 @@ def _is_triangle(table: Tensor) -> bool:
     return counts in {(full, 0), (0, full)}
 
 
+def _of_name(name: str) -> Iterator[Intent]:
+    plain = name.lower().replace("_", "")
+    both = next((word for word in _BOTH_WAYS_CLASSES if word in plain), None)
+    if both is not None:
+        yield Intent(value=False, why=f"the class is called {name}", sure=both != "bert")
+    elif "conv" not in plain and any(word in plain for word in _CAUSAL_CLASSES):
+        yield Intent(value=True, why=f"the class is called {name}")
+
+
+def _written(run: nn.Module) -> list[type]:
+    """Return the classes that the author wrote: not those of a library, which serve many models."""
+    return [kind for kind in own_classes(run) if not kind.__module__.startswith("transformers.")]
+
+
 def _of_code(run: Any) -> Iterator[Intent]:
     """Code that makes a triangle, or passes `is_causal=True`."""
-    for tree in trees(run):
+    own = [tree_of(kind) for kind in _written(run)] if isinstance(run, nn.Module) else trees(run)
+    for tree in own:
+        if tree is None or not _ATTENDS.search(ast.unparse(tree)):
+            continue
         for node in ast.walk(tree):
-            if isinstance(node, ast.keyword) and node.arg and is_causal_name(node.arg):
-                if isinstance(node.value, ast.Constant) and node.value.value is True:
-                    yield Intent(True, f"its code says {node.arg}=True")
-            called = node.func if isinstance(node, ast.Call) else None
-            name = getattr(called, "attr", getattr(called, "id", ""))
-            if name in {
-                "tril",
-                "triu",
-                "generate_square_subsequent_mask",
-                "tril_",
-                "triu_",
-                "tril_indices",
-            }:
-                yield Intent(True, f"its code calls {name}")
-            elif name and is_causal_name(name):
-                yield Intent(True, f"its code calls {name}")
+            if isinstance(node, ast.keyword) and _says_true(node):
+                yield Intent(value=True, why=f"its code says {node.arg}=True")
+            name = _called(node)
+            triangle = name in _TRIANGLES and isinstance(node, ast.Call) and _is_causal_edge(node)
+            if triangle or (is_causal_name(name) and not name.startswith(("non", "is_", "not_"))):
+                yield Intent(value=True, why=f"its code calls {name}", sure=False)
+
+
+def _says_true(keyword: ast.keyword) -> bool:
+    constant = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
+    return constant and keyword.arg is not None and is_causal_name(keyword.arg)
+
+
+def _called(node: ast.AST) -> str:
+    """Return the name of the function that is called, "" where there is none."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return str(getattr(node.func, "attr", getattr(node.func, "id", "")))
+
+
+def _is_causal_edge(call: ast.Call) -> bool:
+    """Return whether a triangle has an edge at the diagonal, or where queries and keys differ.
+
+    A window to both sides is a triangle too, with an edge as far off as it reaches.
+    """
+    method = isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") != "torch"
+    edges = [k.value for k in call.keywords if k.arg == "diagonal"]
+    edges += call.args[0 if method else 1 :]
+    if not edges:
+        return True
+    try:
+        known = ast.literal_eval(edges[0])
+    except ValueError:
+        named = {
+            ast.unparse(n) for n in ast.walk(edges[0]) if isinstance(n, ast.Name | ast.Attribute)
+        }
+        return len(named) > 1
+    return isinstance(known, int) and abs(known) <= _LARGEST_DIAGONAL

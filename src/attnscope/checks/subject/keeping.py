@@ -1,9 +1,10 @@
-"""What a run may change in a model and in what hangs on it, and how each part of that is put back."""
+"""What a run may change in a model and in what hangs on it, and how each is put back."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ __all__ = ["kept"]
 Undo: TypeAlias = Callable[[], None]
 
 _SMALL = 100_000_000
-"""Elements of parameters up to which copies are kept, so that one that a run writes to comes back."""
+"""Elements of parameters up to which copies are kept, so that what a run writes comes back."""
 
 _DEEPEST = 5
 """Containers in containers, and objects in objects, that are followed."""
@@ -82,11 +83,9 @@ class _Keeper:
         elif isinstance(value, Tensor):
             self._tensor(value, copied=True)
         elif isinstance(value, torch.Generator):
-            state = value.get_state()
-            self.undo.append(lambda: value.set_state(state) and None)
+            self.undo.append(_generator(value))
         elif isinstance(value, np.ndarray):
-            array = value.copy()
-            self.undo.append(lambda: None if value.flags.writeable is False else _fill(value, array))
+            self.undo.append(_array(value))
         elif depth <= _DEEPEST:
             self._holder(value, depth)
 
@@ -113,7 +112,7 @@ class _Keeper:
     # -- modules -------------------------------------------------------------------------------
 
     def _model(self, model: nn.Module) -> None:
-        parameters = [p for p in model.parameters() if not is_lazy(p)]
+        parameters = list(itertools.filterfalse(is_lazy, model.parameters()))
         copied = sum(p.numel() for p in parameters) <= _SMALL
         for parameter in parameters:
             if id(parameter) not in self._seen:
@@ -229,9 +228,23 @@ def _is_code(value: object) -> bool:
     return wrapped or inspect.isroutine(value) or inspect.isclass(value) or inspect.ismodule(value)
 
 
-def _fill(array: Any, before: Any) -> None:
-    if array.shape == before.shape:
-        array[...] = before
+def _generator(generator: torch.Generator) -> Undo:
+    state = generator.get_state()
+
+    def put_back() -> None:
+        generator.set_state(state)
+
+    return put_back
+
+
+def _array(array: Any) -> Undo:
+    before = array.copy()
+
+    def put_back() -> None:
+        if array.flags.writeable and array.shape == before.shape:
+            array[...] = before
+
+    return put_back
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -65,7 +65,7 @@ class _Reader:
                 yield stream
 
     def _with_one_batch(self, found: list[Stream]) -> list[Stream]:
-        """Turn sequences whose axes are only assumed, where that gives all one number of samples."""
+        """Turn sequences whose axes are assumed, where that gives all one number of samples."""
         lead = next((s for s in found if s.certain), None) or next(
             (s for s in found if s.kind == "ids"), None
         )
@@ -157,8 +157,8 @@ class _Reader:
         """Return the batch axis, and what says so ("" where it is only assumed)."""
         for key, axis in (("batch_axis", 0), ("sequence_axis", 1)):
             if key in self.expect:
-                said = int(self.expect[key])
-                return (said if axis == 0 else 1 - said) % 2, f"declared: {key} = {said}"
+                number = int(self.expect[key])
+                return (number if axis == 0 else 1 - number) % 2, f"declared: {key} = {number}"
         declared = _declared_by_torch(self.run)
         if declared is not None:
             return declared

@@ -15,7 +15,7 @@ from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["along", "alone", "other_tokens", "rows_of", "vocabulary"]
+__all__ = ["alone", "along", "other_tokens", "rows_of", "vocabulary"]
 
 
 def other_tokens(

@@ -1,1 +1,1 @@
-"""Which tokens reach which others in an attention, by what it really computes, and where that is decided."""
+"""Which tokens reach which others in an attention, and where in the code that is decided."""

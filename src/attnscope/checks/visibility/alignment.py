@@ -1,4 +1,4 @@
-"""Causal masks of calls with fewer queries than keys: at which corner they begin, and where they should."""
+"""Causal masks where there are fewer queries than keys: the corner at which they begin."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def line_in_common_owner(subject: Subject, at_fault: str, right: Iterable[str]) 
     """Return the line that calls a module, in the forward of the module that it shares with others.
 
     Where one line serves layers that are right and layers that are wrong, what is wrong is said by
-    whoever calls them. at_fault, right: dotted paths of modules; of those that are right the nearest
-    counts. None: there is no such line.
+    whoever calls them. at_fault, right: dotted paths of modules; of those that are right the
+    nearest counts. None: there is no such line.
     """
     if subject.model is None:
         return None

@@ -29,8 +29,8 @@ def line_of_pairs(
     """Return the line at fault.
 
     ways: pairs (batch, queries, keys): the wrong ones, those that they are treated like, and those
-    that they should be treated like; the first way that shows a line counts. right: layers of the same kind in which nothing is wrong: where
-    they run the same line, the line that calls the layer is at fault.
+    that they should be treated like; the first way that shows a line counts. right: layers in
+    which nothing is wrong: where they run the same line, the one that calls this layer is at fault.
     """
     course = _course(subject, layer)
     if course is None:

@@ -43,7 +43,10 @@ def all_of_stream(subject: Subject, stream: Stream, side: Side | None = None) ->
     return [
         layer
         for layer in layers_of(subject, side)
-        if layer.own and stream.name in layer.reads and layer.queries == layer.keys
+        if layer.own
+        and stream.name in layer.reads
+        and layer.queries == layer.keys
+        and layer.rows.batch == stream.batch(subject.given)
     ]
 
 
@@ -92,7 +95,10 @@ def _real(subject: Subject, stream: Stream) -> Tensor:
 
 
 def hidden_rows(layer: Layer) -> Tensor:
-    """Return (batch, queries): rows that the mask lets see nothing; a low fill makes them uniform."""
+    """Return the rows, (batch, queries), that a mask lets see nothing.
+
+    A low fill makes them uniform.
+    """
     call = layer.call
     none = torch.zeros(layer.rows.batch, layer.queries, dtype=torch.bool)
     if not layer.is_one_call or "mask" in call.recipe.unknown:

@@ -64,26 +64,34 @@ def real_tokens(subject: Subject, stream: Stream) -> Tensor:
 
 def hidden_later(subject: Subject, stream: Stream) -> Iterator[Hidden]:
     """Iterate over layers in which no position sees a later one, though earlier ones are seen."""
-    layers = _own_layers(subject, stream)
+    layers = [each for each in _own_layers(subject, stream) if not bool(each.broken.any())]
     real = real_tokens(subject, stream)
-    layers = [layer for layer in layers if not bool(layer.broken.any())]
-    both = real[:, :, None] & real[:, None, :]
-    ahead = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).triu(1) & both
-    behind = ahead.mT & both
-    if any(
-        bool((~layer.visible & behind).any()) and not bool((layer.visible & behind).any())
-        for layer in layers
-    ):
-        return  # other layers look ahead alone: the model reads in both directions in turn
+    ahead = [_sees_others(each, real, last=True) for each in layers]
+    back = [_sees_others(each, real, last=False) for each in layers]
+    if any(a and not b for a, b in zip(ahead, back, strict=True)):
+        return  # some layers look ahead alone: the model reads in both directions in turn
+    later = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).triu(1)
+    pairs = later & real[:, :, None] & real[:, None, :]
+    found = list(zip(layers, ahead, back, strict=True))
     wrong = [
-        layer
-        for layer in layers
-        if bool((layer.visible & behind).any()) and not bool((layer.visible & ahead).any())
+        layer for layer, a, b in found if b and not a and not bool((layer.visible & pairs).any())
     ]
     right = [layer for layer in layers if layer not in wrong]
     for layer in wrong:
-        ways = [(ahead, ahead, layer.visible & behind)]
-        yield Hidden(layer, ahead, line_of_pairs(subject, layer, ways, right))
+        ways = [(pairs, pairs, layer.visible & pairs.mT)]
+        yield Hidden(layer, pairs, line_of_pairs(subject, layer, ways, right))
+
+
+def _sees_others(layer: Layer, real: Tensor, *, last: bool) -> bool:
+    """Return whether any other real position sees the last (or the first) real one."""
+    where = _edge(real, last=last)
+    return bool((layer.reached_by(where) & real & ~where).any())
+
+
+def _edge(real: Tensor, *, last: bool) -> Tensor:
+    """Return the last (or the first) real token of each sample, boolean, (batch, length)."""
+    counted = real.flip(-1).cumsum(-1).flip(-1) if last else real.cumsum(-1)
+    return real & (counted == 1)
 
 
 def hidden_as_padding(subject: Subject) -> Iterator[Hidden]:
@@ -105,8 +113,12 @@ def hidden_as_padding(subject: Subject) -> Iterator[Hidden]:
 def _lost(layer: Layer, real: Tensor) -> Tensor:
     """Return the pairs of real tokens that no query sees, (batch, queries, keys)."""
     asks = real if layer.own else torch.ones(len(real), layer.queries, dtype=torch.bool)
+    several = real.sum(-1, keepdim=True) > 1
+    edges = (_edge(real, last=last) for last in (True, False))
+    if all(bool((layer.reached_by(edge) & asks).any(-1)[several[:, 0]].all()) for edge in edges):
+        return torch.zeros(len(real), layer.queries, layer.keys, dtype=torch.bool)
     seen = (layer.visible & asks[:, :, None]).any(1)
-    lost = real & ~seen & (real.sum(-1, keepdim=True) > 1)
+    lost = real & ~seen & several
     sees_some = bool((seen & real).any()) and not (layer.own and _strict(layer, real))
     return asks[:, :, None] & lost[:, None, :] & sees_some
 
@@ -115,11 +127,13 @@ def hidden_self(subject: Subject, stream: Stream) -> Iterator[Hidden]:
     """Iterate over causal layers that hide each position from itself, the first one aside."""
     real = real_tokens(subject, stream)
     for layer in _own_layers(subject, stream):
-        if not _strict(layer, real) or _shares_keys(layer):
+        last = _edge(real, last=True)
+        if bool((layer.reached_by(last) & last).any()) or not _strict(layer, real):
             continue
-        first = real & (real.cumsum(-1) == 1)
+        first = _edge(real, last=False)
         itself = layer.visible.diagonal(dim1=1, dim2=2)[first].all()
-        if not bool(hidden_rows(layer)[first].all() | itself) or _blanked(layer, first):
+        alone = bool(hidden_rows(layer)[first].all() | itself)
+        if not alone or _blanked(layer, first) or _shares_keys(layer):
             continue
         pairs = torch.eye(layer.keys, dtype=torch.bool) & (real & ~first)[:, :, None]
         past = torch.ones(layer.keys, layer.keys, dtype=torch.bool).tril(-1)
@@ -130,7 +144,10 @@ def hidden_self(subject: Subject, stream: Stream) -> Iterator[Hidden]:
 
 
 def hidden_memory(subject: Subject) -> Iterator[Hidden]:
-    """Iterate over cross-attentions that hide later tokens of a memory which saw itself both ways."""
+    """Iterate over cross-attentions that hide later tokens of a memory.
+
+    Only where the memory saw itself both ways: streams that go side by side in time may hide.
+    """
     main, memory = subject.roles.main, subject.roles.memory
     if main is None or memory is None:
         return
@@ -166,9 +183,9 @@ def _reading(subject: Subject, stream: Stream) -> Iterator[Layer]:
     """Iterate over the layers whose keys are the tokens of one sequence."""
     length = stream.length(subject.given)
     for layer in layers_of(subject):
-        if layer.keys == length <= _MOST and layer.reads <= {stream.name} | _mains(subject, layer):
-            if stream.name in layer.reads:
-                yield layer
+        fits = layer.keys == length <= _MOST and layer.rows.batch == stream.batch(subject.given)
+        if fits and {stream.name} <= layer.reads <= {stream.name} | _mains(subject, layer):
+            yield layer
 
 
 def _mains(subject: Subject, layer: Layer) -> set[str]:
@@ -179,8 +196,7 @@ def _mains(subject: Subject, layer: Layer) -> set[str]:
 def _strict(layer: Layer, real: Tensor) -> bool:
     """Return whether each position sees all before it, and neither itself nor any later one."""
     both = real[:, :, None] & real[:, None, :]
-    first = real & (real.cumsum(-1) == 1)
-    none = (hidden_rows(layer) | first)[..., None]
+    none = (hidden_rows(layer) | _edge(real, last=False))[..., None]
     past = torch.ones(layer.keys, layer.keys, dtype=torch.bool).tril(-1) & both
     rest = both & ~past & ~none
     near = torch.eye(layer.keys, dtype=torch.bool).roll(-1, 1).mT & past
@@ -192,7 +208,7 @@ def _strict(layer: Layer, real: Tensor) -> bool:
 
 
 def _shares_keys(layer: Layer) -> bool:
-    """Return whether queries are keys, as in the Reformer, where a token would see mostly itself."""
+    """Return whether queries are keys: in the Reformer a token would see mostly itself."""
     q, k = layer.call.q, layer.call.k
     return q.shape == k.shape and bool((q - k).abs().max() == 0)
 

@@ -1,10 +1,10 @@
 """Which tokens reach which others through each attention of a run, from its real weights.
 
-An attention is run again in float64, from what its projections receive to what its output projection
-returns, with some tokens changed and all queries held: the outputs that move see those tokens. So
-neither a mask's convention matters, nor how heads, blocks and chunks are laid out, nor whether there
-is a mask at all. Queries are held once as they are and once close to zero, so that a saturated
-softmax hides nothing.
+An attention is run again in float64, from what its projections receive to what its output
+projection returns, with some tokens changed and all queries held: the outputs that move see those
+tokens. So neither a mask's convention matters, nor how heads, blocks and chunks are laid out, nor
+whether there is a mask at all. Queries are held once as they are and once close to zero, so that a
+saturated softmax hides nothing.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class Layer:
     """One attention: its calls, what they receive and return.
 
     given: values that hold the tokens of keys and values, each with where its tokens lie; returned:
-    the value that holds the result. own: whether keys and queries are tokens of one sequence; reads:
-    the sequences among the inputs that the keys are made of.
+    the value that holds the result. own: whether keys and queries are tokens of one sequence;
+    reads: the sequences among the inputs that the keys are made of.
     """
 
     side: Side
@@ -94,7 +94,7 @@ class Layer:
 
     @cached_property
     def visible(self) -> Tensor:
-        """Which key tokens each query token sees, (batch, queries, keys); a run for each key token."""
+        """Which keys each query sees, (batch, queries, keys); a run for each key."""
         columns = []
         for at in range(self.keys):
             where = torch.zeros(self.rows.batch, self.keys, dtype=torch.bool)
@@ -165,7 +165,7 @@ def _layers(subject: Subject, side: Side) -> Iterator[Layer]:
 
 
 def _sources(side: Side, located: Located) -> Iterable[int]:
-    """Return the values that the keys and values come from: what is projected, or they themselves."""
+    """Return what keys and values come from: what is projected, or they themselves."""
     received = located.received
     for name in ("k", "v"):
         if name in received:

@@ -1,8 +1,8 @@
 """The line at which a mask goes wrong: where it is made, where it is applied, or where none is.
 
-What is wrong is a set of pairs (query, key): seen though they should be hidden, or the reverse. Every
-operation that a mask is made by is looked at in order: the first whose result tells hidden pairs from
-seen ones, and has the wrong ones on the wrong side, made the fault.
+What is wrong is a set of pairs (query, key): seen though they should be hidden, or the reverse.
+Every operation that a mask is made by is looked at in order: the first whose result tells hidden
+pairs from seen ones, and has the wrong ones on the wrong side, made the fault.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def line_of_making(course: Course, ways: Sequence[Pairs], *, hides: bool) -> Sou
     """Return the line at fault of a call.
 
     ways: the wrong pairs against one set of other pairs or another; the first that says anything
-    counts. hides: whether any real pair is hidden. Where none is, and no mask was made either, it is
-    the line of the softmax or of the kernel.
+    counts. hides: whether any real pair is hidden. Where none is, and no mask was made either, it
+    is the line of the softmax or of the kernel.
     """
     applied = course.hiding[-1] if course.hiding else course.softmax
     values = _made(course)
@@ -71,7 +71,8 @@ def course_on(side: Side, located: Located) -> Course | None:
     held = {v: side.tape.tensors[v] for name in ("q", "k", "v") for v in spots[name]}
     needed = side.tape.program.needed(tuple(spots["context"]), held)
     reached = {*spots["q"], *spots["k"]}
-    main, aside = [], []
+    main: list[Operation] = []
+    aside: list[Operation] = []
     for operation in needed:
         through = not reached.isdisjoint(operation.values())
         (main if through else aside).append(operation)

@@ -30,9 +30,9 @@ _SINKS = 8
 class Misfit:
     """A layer that looks further, or less far, than its window says.
 
-    number: of the layer; window: the keys that a query should see (None: all); reach: the number that
-    it does see at most, the query itself counted. query, key: the first pair that is wrong; far:
-    whether it is seen though out of the window.
+    number: of the layer; window: the keys that a query should see (None: all); reach: the number
+    that it does see at most, the query itself counted. query, key: the first pair that is wrong;
+    far: whether it is seen though out of the window.
     """
 
     layer: Layer
@@ -60,7 +60,8 @@ def windows_missed(
     widths = [window] * len(layers) if isinstance(window, int) else list(window)
     if len(widths) != len(layers):
         raise Skipped(
-            f"{len(widths)} windows are declared and {len(layers)} layers were seen: give one a layer"
+            f"{len(widths)} windows are declared for the {len(layers)} layers that were seen: "
+            "give one for each"
         )
     fitting = [
         each

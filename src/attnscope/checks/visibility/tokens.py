@@ -33,12 +33,11 @@ class Tokens:
         """Return (batch, tokens, rest)."""
         if self.batch_axis == -1:
             sizes = (self.batch, self.count) if self.outside else (self.count, self.batch)
-            apart = tensor.unflatten(0, sizes)
+            apart: Tensor = tensor.unflatten(0, sizes)
             return (apart if self.outside else apart.transpose(0, 1)).flatten(2)
         if self.batch_axis is None:
             return tensor.movedim(self.middle[0], 0).reshape(1, self.count, -1)
-        ordered = tensor.permute(self._order(tensor.dim()))
-        return ordered.reshape(self.batch, self.count, -1)
+        return tensor.permute(self._order(tensor.dim())).reshape(self.batch, self.count, -1)
 
     def write(self, canonical: Tensor, like: Tensor) -> Tensor:
         """Return a tensor of the shape of `like` from (batch, tokens, rest)."""

@@ -1,0 +1,86 @@
+"""The line that counts positions, padding or not."""
+
+from __future__ import annotations
+
+import ast
+
+from torch import nn
+
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.definitions import first_where
+from attnscope.checks.positions.constants import contents, varies
+from attnscope.checks.residual.graph import behind
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["line_of_counting"]
+
+_ADDS = frozenset("add add_ iadd radd".split())
+
+
+def line_of_counting(subject: Subject) -> Source | None:
+    """Return where positions are worked out or looked up; of a library's, where it is called."""
+    found = _operation(subject)
+    source = None if found is None else found.source
+    if source is None or "/site-packages/" not in source.file:
+        return source
+    return _call_of_library(subject) or source
+
+
+def _operation(subject: Subject) -> Operation | None:
+    tape, moving = subject.base.tape, contents(subject)
+    received = list(subject.base.located[0].received.values()) if subject.base.located else []
+    for operation in behind(tape, received):
+        operands = list(dict.fromkeys(operation.values()))
+        if operation.name not in _ADDS or len(operands) != 2:
+            continue
+        for table, tokens in (operands, operands[::-1]):
+            tensor = tape.tensors[table]
+            if table in moving or tokens not in moving or not tensor.is_floating_point():
+                continue
+            if tensor.dim() < 2 or not any(
+                varies(tensor, axis) for axis in range(tensor.dim() - 1)
+            ):
+                continue
+            counted = [op for op in behind(tape, [table]) if _combines(subject, op)]
+            return counted[-1] if counted else operation
+    return None
+
+
+def _combines(subject: Subject, operation: Operation) -> bool:
+    """Return whether an operation makes whole positions of two other things."""
+    tensors = subject.base.tape.tensors
+    made = tensors[operation.defines[0]] if operation.defines else None
+    whole = made is not None and not made.is_floating_point() and not made.is_complex()
+    return whole and len(set(operation.values())) > 1 and operation.name != "getitem"
+
+
+def _call_of_library(subject: Subject) -> Source | None:
+    """Return the author's line that calls a module of a library."""
+    if subject.model is None:
+        return None
+    names = {
+        name.rpartition(".")[2]
+        for name, module in subject.model.named_modules()
+        if name and _is_library(module) and not _is_library(_parent(subject.model, name))
+    }
+
+    def fits(node: ast.AST) -> bool:
+        return any(
+            isinstance(each, ast.Call)
+            and getattr(each.func, "attr", getattr(each.func, "id", "")) in names
+            for each in ast.walk(node)
+        )
+
+    lines = first_where(
+        subject.run, lambda node: fits(node) and not isinstance(node, ast.AnnAssign)
+    )
+    return lines
+
+
+def _is_library(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("transformers.")
+
+
+def _parent(model: nn.Module, path: str) -> nn.Module:
+    return model.get_submodule(path.rpartition(".")[0])

@@ -1,0 +1,235 @@
+"""The same inputs by another way of the model's own, and the same tensors by other kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from attnscope.calls.call import Call
+from attnscope.calls.program import map_leaves, Value
+from attnscope.calls.source import Source
+from attnscope.checks.course import course_of
+from attnscope.checks.probe import probe
+from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.subject import Subject
+from attnscope.differ.sides.side import Side
+
+__all__ = ["Disagreement", "backends"]
+
+_SWITCH = re.compile(r"flash|fused|sdpa|efficient|xformers|use_kernel|fast_?path|fast_?attn")
+_ASKED = re.compile(
+    r"^(need_weights|output_attentions|return_(attn|attention|weights|attentions))$"
+)
+_LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.")
+_APART = 1e-4
+"""Relative difference from which two ways are called different, where noise says nothing else."""
+
+_MOST_CALLS = 4
+"""Calls whose tensors are handed to other kernels."""
+
+_RANDOM = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)  # noqa: SLF001  their families
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """Two ways that give different results.
+
+    switch: what was changed; largest: how far an output moves; noise: what is rounding; reason:
+    how the recipes differ ("" where they don't); call, source: of the way that ran first.
+    """
+
+    switch: str
+    largest: float
+    noise: float
+    reason: str
+    call: Call | None
+    source: Source | None
+
+
+@probe
+def backends(subject: Subject) -> tuple[Disagreement, ...]:
+    """Take the other way at every switch of the model, and run its kernels' tensors elsewhere."""
+    found = []
+    for switch, run, watched in _ways(subject):
+        try:
+            other = run()
+        except Skipped:
+            continue
+        gap = _gap(subject.output, other)
+        limit = max(subject.noise, _APART * float(subject.output.abs().nan_to_num().max()))
+        if gap is not None and gap > limit:
+            found.append(_explained(subject, switch, gap, limit, watched()))
+    return (*found, *_by_kernel(subject))
+
+
+_Way = tuple[str, Callable[[], Tensor], Callable[[], Side]]
+
+
+def _ways(subject: Subject) -> Iterator[_Way]:
+    if subject.model is None or type(subject.model).__module__.startswith(_LIBRARIES):
+        return
+    yield from _attributes(subject, subject.model)
+    for parameter in subject.given.parameters:
+        value = subject.given.values.get(parameter.name, parameter.default)
+        if _ASKED.match(parameter.name) and isinstance(value, bool):
+            given = subject.given.with_values(**{parameter.name: not value})
+            yield _by_argument(subject, f"{parameter.name}={not value}", given)
+    if _is_alike_in_train(subject):
+        yield (
+            "train mode (nothing in it is random)",
+            lambda: subject.main_output(train=True),
+            lambda: subject.watched(subject.given, train=True),
+        )
+
+
+def _by_argument(subject: Subject, switch: str, given: Given) -> _Way:
+    return switch, lambda: subject.main_output(given), lambda: subject.watched(given)
+
+
+def _attributes(subject: Subject, model: nn.Module) -> Iterator[_Way]:
+    """Iterate over flags of the author's modules that choose a kernel."""
+    names: dict[str, list[nn.Module]] = {}
+    for module in model.modules():
+        if type(module).__module__.startswith(_LIBRARIES):
+            continue
+        own = {
+            **{k: v for k, v in vars(type(module)).items() if isinstance(v, bool)},
+            **vars(module),
+        }
+        for name, value in own.items():
+            if isinstance(value, bool) and _SWITCH.search(name.lower()):
+                names.setdefault(name, []).append(module)
+    for name, modules in names.items():
+        value = getattr(modules[0], name)
+
+        def run(name: str = name, modules: list[nn.Module] = modules) -> Tensor:
+            with _flipped(modules, name):
+                return subject.main_output()
+
+        def watched(name: str = name, modules: list[nn.Module] = modules) -> Side:
+            with _flipped(modules, name):
+                return subject.watched(subject.given)
+
+        yield f"{type(modules[0]).__name__}.{name} = {not value}", run, watched
+
+
+@contextlib.contextmanager
+def _flipped(modules: list[nn.Module], name: str) -> Iterator[None]:
+    own = [vars(module).get(name) for module in modules]
+    for module in modules:
+        setattr(module, name, not getattr(module, name))
+    try:
+        yield
+    finally:
+        for module, value in zip(modules, own, strict=True):
+            if value is None:
+                delattr(module, name)
+            else:
+                setattr(module, name, value)
+
+
+def _is_alike_in_train(subject: Subject) -> bool:
+    """Return whether train mode may differ from eval mode in no known way."""
+    if subject.model is None:
+        return False
+    if any(isinstance(m, _RANDOM) and getattr(m, "p", 1.0) for m in subject.model.modules()):
+        return False
+    try:
+        runs = [subject.main_output(train=True, seed=seed) for seed in (1, 2)]
+    except Skipped:
+        return False
+    return torch.equal(*runs)
+
+
+def _gap(before: Tensor, after: Tensor) -> float | None:
+    if before.shape != after.shape:
+        return None
+    gap = (before.double() - after.double()).abs()
+    gap = gap[before.isfinite() & after.isfinite()]  # empty rows are told by AS203
+    return float(gap.max()) if gap.numel() else None
+
+
+def _explained(
+    subject: Subject, switch: str, gap: float, limit: float, other: Side
+) -> Disagreement:
+    theirs = [call for call in other.trace if not call.recomputed]
+    for ours, their in zip(subject.calls, theirs, strict=False):
+        reason = _difference(ours, their)
+        if reason:
+            return Disagreement(switch, gap, limit, reason, ours, ours.source)
+    first = subject.calls[0] if subject.calls else None
+    return Disagreement(switch, gap, limit, "", first, first.source if first else None)
+
+
+def _difference(ours: Call, theirs: Call) -> str:
+    """Return how two recipes differ, in words."""
+    a, b = ours.recipe, theirs.recipe
+    found = []
+    scales = (a.scale, b.scale)
+    if all(isinstance(s, int | float) for s in scales) and not math.isclose(*scales, rel_tol=1e-3):  # type: ignore[arg-type]
+        found.append(f"scale {scales[0]:.4g} against {scales[1]:.4g}")
+    if a.softcap != b.softcap:
+        found.append(f"soft cap {a.softcap} against {b.softcap}")
+    if a.mask.kind != b.mask.kind:
+        found.append(f"mask {a.mask.kind} against {b.mask.kind}")
+    if (a.bias is None) != (b.bias is None):
+        found.append("a bias in one of them only")
+    if a.dropout != b.dropout:
+        found.append(f"dropout {a.dropout} against {b.dropout}")
+    return ", ".join(found)
+
+
+def _by_kernel(subject: Subject) -> Iterator[Disagreement]:
+    """Run the fused kernels of the base run on their very tensors, by each backend there is."""
+    done = 0
+    for call in subject.calls:
+        course = course_of(subject, call) if call.kind == "sdpa" else None
+        operation = course.main[0] if course is not None and len(course.main) == 1 else None
+        if operation is None or operation.function is not F.scaled_dot_product_attention:
+            continue
+        done += 1
+        if done > _MOST_CALLS:
+            return
+        tensors = subject.base.tape.tensors
+
+        def given(leaf: Any) -> Any:
+            return tensors[leaf.index].detach() if isinstance(leaf, Value) else leaf  # noqa: B023
+
+        args, named = map_leaves(operation.args, given), map_leaves(dict(operation.kwargs), given)
+        yield from _kernels(subject, call, args, named)
+
+
+def _kernels(
+    subject: Subject, call: Call, args: tuple[Any, ...], named: dict[str, Any]
+) -> Iterator[Disagreement]:
+    if float(named.get("dropout_p", args[4] if len(args) > 4 else 0.0)):
+        return
+    plain = map_leaves(args, lambda x: x.contiguous() if isinstance(x, Tensor) else x)
+    try:
+        with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+            right = F.scaled_dot_product_attention(*plain, **named)
+    except UNREADABLE:
+        return
+    eps = torch.finfo(right.dtype).eps
+    limit = max(64 * eps, _APART) * max(float(right.abs().nan_to_num().max()), 1e-12)
+    for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH):
+        try:
+            with torch.no_grad(), sdpa_kernel(backend):
+                gap = _gap(right, F.scaled_dot_product_attention(*args, **named))
+        except UNREADABLE:
+            continue  # the backend does not take them
+        if gap is not None and gap > limit:
+            switch = f"{backend.name} on the strides as they were against MATH on contiguous copies"
+            yield Disagreement(switch, gap, limit, "", call, call.source)
+    del subject

@@ -1,0 +1,112 @@
+"""AS801: two ways to compute the same attention give different results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from attnscope.checks.finding import Finding
+from attnscope.checks.rule import Rule
+
+if TYPE_CHECKING:
+    from attnscope.checks.subject.subject import Subject
+
+__all__ = ["RULE"]
+
+
+def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.backends import backends
+
+    for found in backends(subject):
+        tail = f": {found.reason}" if found.reason else ""
+        yield RULE.found(
+            f"with {found.switch} the output moves by {found.largest:.2g} (noise {found.noise:.1g}){tail}",
+            {
+                "switch": found.switch,
+                "moved_by": found.largest,
+                "noise": found.noise,
+                "difference": found.reason,
+            },
+            source=found.source,
+            call=found.call,
+        )
+
+
+RULE = Rule(
+    code="AS801",
+    name="backend-disagreement",
+    severity="warning",
+    what=(
+        "A model has two ways to compute its attention (a fused kernel and a manual one, with and without weights, train "
+        "and eval), and they give different results on the same inputs, beyond rounding."
+    ),
+    why=(
+        "Which one runs depends on the device, on a flag or on whether weights are asked for: the model that is evaluated "
+        "is not the one that was trained."
+    ),
+    fix=(
+        "Give both ways the same scale, mask, bias and cap: hand scale= and attn_mask= to the kernel, and where it has no "
+        "such argument (a soft cap) don't take that way."
+    ),
+    proof=(
+        "Flags of the author's modules that choose a kernel (names with flash, fused, sdpa and the like), arguments that ask for "
+        "weights, and train mode where nothing is random are turned over, one at a time: the main output must not move by "
+        "more than the noise of the run and 1e-4 of its largest entry. Fused kernels are also run by every backend that "
+        "takes them, on the very tensors with their strides and on contiguous copies."
+    ),
+    limits="Only backends of this machine are run. Rows that are not finite are left to AS203 and AS802.",
+    sources=("https://github.com/pytorch/pytorch/issues/116333", "https://github.com/huggingface/pytorch-image-models/pull/2280"),
+    bad='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32, heads=4, flash=True):
+        super().__init__()
+        self.heads, self.flash = heads, flash
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        if self.flash:
+            y = F.scaled_dot_product_attention(q, k, v)
+        else:
+            y = (q @ k.transpose(-2, -1) * d**-0.5).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, n, d))
+
+
+model = Attention().eval()
+inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
+''',
+    good='''
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    def __init__(self, width=32, heads=4, flash=True):
+        super().__init__()
+        self.heads, self.flash = heads, flash
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x):
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        if self.flash:
+            y = F.scaled_dot_product_attention(q, k, v)
+        else:
+            y = (q @ k.transpose(-2, -1) * (d // self.heads) ** -0.5).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, n, d))
+
+
+model = Attention().eval()
+inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
+''',
+    check=_check,
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""How much a softmax in half precision loses of what its own q and k say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.call import Call
+from attnscope.calls.source import Source
+from attnscope.checks.course import course_of
+from attnscope.checks.scoring.reading import UNREADABLE, recorded_weights, weights_met
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["Lost", "lost_in_half"]
+
+_HALVES = (torch.float16, torch.bfloat16)
+
+_ROUNDINGS = 3.0
+"""Roundings of the type by which weights may be off: one of the weights themselves, one of the scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Weight that went to wrong keys: the mean and the 95th percentile over rows, and one rounding.
+
+    of: "weights" or "context" (where weights are never whole, in blocks).
+    """
+
+    of: str
+    mean: float
+    high: float
+    rounding: float
+    dtype: str
+    source: Source
+
+
+def lost_in_half(subject: Subject, call: Call) -> Lost | None:
+    """Return what a call in half precision loses; None: nothing to speak of, or it is upcast."""
+    try:
+        dtype = call.v.dtype
+    except UNREADABLE:
+        return None
+    if dtype not in _HALVES or call.kind != "eager":
+        return None
+    course = course_of(subject, call)
+    if course is None:
+        return _in_blocks(call, dtype)
+    softmax = course.softmax
+    first = next(softmax.values(), None) if softmax is not None else None
+    made = softmax.defines[0] if softmax is not None else None
+    tensors = subject.base.tape.tensors
+    if first is None or made is None or tensors[first].dtype not in _HALVES:
+        return None
+    if tensors[made].dtype not in _HALVES:
+        return None
+    right, ours = weights_met(subject, call), recorded_weights(subject, call)
+    if right is None or ours is None or right.shape != ours.shape:
+        return None
+    gap = 0.5 * (ours.double() - right).abs().sum(-1)
+    return _judged("weights", gap, dtype, course.line(softmax, course.product))
+
+
+def _judged(of: str, gap: Tensor, dtype: torch.dtype, source: Source) -> Lost | None:
+    gap = gap[gap.isfinite()]
+    if not gap.numel():
+        return None
+    rounding = torch.finfo(dtype).eps / 2
+    high = float(gap.flatten().kthvalue(max(1, int(0.95 * gap.numel()))).values)
+    if high <= _ROUNDINGS * rounding:
+        return None
+    name = str(dtype).removeprefix("torch.")
+    return Lost(of, float(gap.mean()), high, rounding, name, source)
+
+
+def _in_blocks(call: Call, dtype: torch.dtype) -> Lost | None:
+    """Compare the context of attention in blocks with that of its own q, k and v in float64."""
+    recipe = call.recipe
+    if not isinstance(recipe.scale, int | float) or recipe.mask.hides or recipe.bias is not None:
+        return None
+    try:
+        q, k, v = (each.detach().double() for each in (call.q, call.k, call.v))
+        context = call.context().detach().double()
+        right = recipe.weigh((recipe.raw_scores(q, k) * recipe.scale).softmax(-1), v)
+    except UNREADABLE:
+        return None
+    size = right.square().mean(-1).sqrt().mean().clamp_min(1e-12)
+    gap = (context - right).square().mean(-1).sqrt() / size
+    return _judged("context", gap, dtype, call.source)

@@ -1,0 +1,368 @@
+"""AS201: in attention and beside it, where and how far the future is seen."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import attnscope
+from attnscope.checks.finding import Finding
+from tests.checks.marks import marked
+
+CAUSAL = {"causal": True}
+
+
+def found(model: Any, inputs: Any, expect: dict[str, Any] | None = None) -> list[Finding]:
+    report = attnscope.check(model.eval(), inputs, expect=expect, select=["AS201"])
+    assert not [skipped for skipped in report.rules_skipped if "failed" in skipped.reason]
+    return list(report.findings)
+
+
+def only(model: Any, inputs: Any, expect: dict[str, Any] | None = None) -> Finding:
+    (finding,) = found(model, inputs, expect)
+    assert (finding.code, finding.severity) == ("AS201", "error")
+    return finding
+
+
+def features(length: int = 9, width: int = 24, batch: int = 2) -> Tensor:
+    return torch.randn(batch, length, width, generator=torch.Generator().manual_seed(0))
+
+
+class ByHand(nn.Module):
+    """Attention by hand; which mask it applies is up to those that inherit from it."""
+
+    def __init__(self, width: int = 24, heads: int = 3) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def hidden(self, scores: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = self.hidden(q @ k.mT / math.sqrt(c // self.heads))
+        weights = scores.softmax(-1)  # the softmax
+        return self.out((weights @ v).transpose(1, 2).reshape(b, t, c))
+
+
+class NoMask(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        return scores
+
+
+class Right(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return scores.masked_fill(later, -math.inf)
+
+
+class OneTooFar(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(2)  # one too far
+        return scores.masked_fill(later, -math.inf)
+
+
+class Compared(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        at = torch.arange(scores.shape[-1])
+        seen = at <= at[:, None] + 1  # compared
+        return torch.where(seen, scores, -math.inf)
+
+
+class Weak(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        later = torch.ones(scores.shape[-2:]).triu(1)
+        return scores - 5.0 * later  # too weak
+
+
+class Opened(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        seen = seen | (torch.arange(len(seen))[:, None] == 4)  # opened
+        return scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+
+
+class Strict(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(0)
+        return scores.masked_fill(later, -1e9)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mark", "furthest"),
+    [
+        (NoMask, "the softmax", (0, 8)),
+        (OneTooFar, "one too far", (0, 1)),
+        (Compared, "compared", (0, 1)),
+        (Weak, "too weak", (0, 8)),
+        (Opened, "opened", (4, 8)),
+    ],
+)
+def test_the_line_is_that_which_lets_the_future_in(
+    kind: type[ByHand], mark: str, furthest: tuple[int, int]
+) -> None:
+    finding = only(kind(), features(), CAUSAL)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, mark)
+    assert (finding.evidence["query"], finding.evidence["key"]) == furthest
+    assert finding.evidence["moved_before"] > 100 * finding.evidence["noise"]
+
+
+@pytest.mark.parametrize("kind", [Right, Strict], ids=["causal", "nothing seen by the first"])
+def test_what_hides_all_later_positions_is_silent(kind: type[ByHand]) -> None:
+    assert not found(kind(), features(), CAUSAL)
+
+
+def test_without_a_word_about_it_nothing_is_said() -> None:
+    assert not found(NoMask(), features())
+    assert not found(NoMask(), features(), {"causal": False})
+
+
+def test_single_heads_samples_and_two_tokens() -> None:
+    assert only(NoMask(heads=1), features(2, batch=1), CAUSAL)
+    assert not found(Right(heads=1), features(2, batch=1), CAUSAL)
+    assert not found(NoMask(), features(1), CAUSAL)
+
+
+def test_as_many_samples_as_tokens() -> None:
+    assert only(OneTooFar(), features(4, batch=4), CAUSAL).evidence["query"] == 0
+    assert not found(Right(), features(4, batch=4), CAUSAL)
+
+
+# -- whose fault it is ---------------------------------------------------------------------------
+
+
+class Maskable(ByHand):
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out(y.transpose(1, 2).reshape(b, t, c))
+
+
+class OnlyTheFirst(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Maskable() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        for at, block in enumerate(self.blocks):
+            x = x + block(x, seen if at == 0 else None)  # the caller
+        return x
+
+
+def test_where_other_layers_run_the_same_line_well_the_caller_is_named() -> None:
+    finding = only(OnlyTheFirst(), features(), CAUSAL)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "the caller")
+    assert finding.module == "blocks.1"
+    assert finding.also == ("blocks.2",)
+
+
+class Library(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        layer = nn.TransformerEncoderLayer(24, 3, 32, dropout=0.0, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encoder(x)  # without a mask
+
+
+class Hinted(Library):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encoder(x, is_causal=True)  # a hint
+
+
+class Passed(Library):
+    def forward(self, x: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        return self.encoder(x, mask=mask, is_causal=True)
+
+
+@pytest.mark.parametrize(("kind", "mark"), [(Library, "without a mask"), (Hinted, "a hint")])
+def test_for_layers_of_torch_it_is_the_line_that_calls_them(kind: type[Library], mark: str) -> None:
+    finding = only(kind(), features(), CAUSAL)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, mark)
+
+
+def test_a_mask_passed_to_a_layer_of_torch_is_silent() -> None:
+    assert not found(Passed(), features(), CAUSAL)
+
+
+class InTrainMode(Right):
+    def hidden(self, scores: Tensor) -> Tensor:
+        return scores if self.training else super().hidden(scores)
+
+
+def test_a_leak_in_train_mode_alone_is_found_there() -> None:
+    finding = only(InTrainMode(), features(), CAUSAL)
+    assert finding.evidence["modes"] == ["train mode"]
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "the softmax")
+
+
+# -- beside attention ----------------------------------------------------------------------------
+
+
+class Convolved(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend = Right()
+        self.conv = nn.Conv1d(24, 24, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.attend(x)
+        return self.conv(x.mT).mT  # looks ahead
+
+
+class Centred(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attend = Right()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.attend(x)
+        return x - x.mean(1, keepdim=True)  # centred
+
+
+@pytest.mark.parametrize(("kind", "mark"), [(Convolved, "looks ahead"), (Centred, "centred")])
+def test_what_mixes_positions_beside_attention_is_named(kind: type[nn.Module], mark: str) -> None:
+    finding = only(kind(), features(), CAUSAL)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, mark)
+    assert "no attention lets the future in" in finding.message
+
+
+def test_a_norm_over_the_batch_in_train_mode_is_no_leak() -> None:
+    class Normed(Right):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(24)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.norm(super().forward(x).mT).mT
+
+    assert not found(Normed(), features(), CAUSAL)
+
+
+# -- prefixes, padding, memories -----------------------------------------------------------------
+
+
+class Prefixed(ByHand):
+    def forward(self, x: Tensor, prefix: int) -> Tensor:
+        self.prefix = prefix
+        return super().forward(x)
+
+    def hidden(self, scores: Tensor) -> Tensor:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+        seen[:, : self.prefix] = True
+        return scores.masked_fill(~seen, -math.inf)
+
+
+def test_a_declared_prefix_may_see_itself_both_ways() -> None:
+    inputs = {"x": features(), "prefix": 4}
+    assert not found(Prefixed(), inputs, {"causal": True, "prefix": "prefix"})
+    assert not found(Prefixed(), inputs, {"causal": True, "prefix": 4})
+    assert only(Prefixed(), inputs, CAUSAL).evidence["key"] == 3
+    assert only(Prefixed(), inputs, {"causal": True, "prefix": 3})
+
+
+def test_rows_of_padding_that_nobody_reads_may_see_anything() -> None:
+    class LeftPadded(ByHand):
+        def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+            self.mask = mask
+            return super().forward(x)
+
+        def hidden(self, scores: Tensor) -> Tensor:
+            seen = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+            seen = seen & self.mask[:, None, None, :].bool()
+            return scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+
+    mask = torch.ones(2, 9, dtype=torch.long)
+    mask[0, :3] = 0
+    expect = {"causal": True, "padding": "mask keep"}
+    assert not found(LeftPadded(), {"x": features(), "mask": mask}, expect)
+
+
+class Translator(nn.Module):
+    def __init__(self, *, masked: bool) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.model = nn.Transformer(24, 3, 1, 1, 32, dropout=0.0, batch_first=True)
+        self.masked = masked
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1]) if self.masked else None
+        return self.model(src, tgt, tgt_mask=mask)  # the translator
+
+
+@pytest.mark.parametrize("length", [7, 9], ids=["other lengths", "one length"])
+def test_in_an_encoder_decoder_it_is_the_decoders_own_sequence(length: int) -> None:
+    inputs = {"src": features(9), "tgt": features(length)}
+    assert not found(Translator(masked=True), inputs, CAUSAL)
+    finding = only(Translator(masked=False), inputs, CAUSAL)
+    assert finding.module == "model.decoder.layers.0.self_attn"
+
+
+def test_functions_of_q_k_and_v() -> None:
+    def right(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def wrong(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v)  # the function
+
+    inputs = tuple(torch.randn(2, 3, 9, 8) for _ in range(3))
+    for run, expected in ((right, 0), (wrong, 1)):
+        report = attnscope.check(run, inputs, expect=CAUSAL, select=["AS201"])
+        assert len(report.findings) == expected
+    assert report.findings[0].source.line == marked(__file__, "the function")
+
+
+# -- what says that a model is causal ------------------------------------------------------------
+
+
+def test_the_code_itself_says_that_it_is_causal() -> None:
+    class WithTable(NoMask):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("seen", torch.ones(16, 16).tril())
+
+    assert "triangular mask" in only(WithTable(), features()).evidence["causal_because"]
+    assert "triu" in only(OneTooFar(), features()).evidence["causal_because"]
+
+    class CausalAttention(NoMask):
+        pass
+
+    assert "CausalAttention" in only(CausalAttention(), features()).evidence["causal_because"]
+
+
+def test_code_that_does_not_run_says_nothing() -> None:
+    class Optional(ByHand):
+        def hidden(self, scores: Tensor) -> Tensor:
+            if self.heads > 99:
+                return scores + torch.full(scores.shape[-2:], -math.inf).triu(1)
+            return scores
+
+    assert not found(Optional(), features())
+
+
+def test_a_window_to_both_sides_is_not_causal() -> None:
+    class Near(ByHand):
+        def hidden(self, scores: Tensor) -> Tensor:
+            near = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(self.heads).triu(-self.heads)
+            return scores.masked_fill(~near, -math.inf)
+
+    assert not found(Near(), features())

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.checks.masking.specimens import checked, codes, the_finding
+
+ATTENTION = """
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        scores = q @ k.mT / 4
+        {mask}
+        return {attend}
+
+
+model = Attention().eval()
+inputs = {{"x": torch.randn(2, 6, 16), "mask": torch.ones(6, 6, dtype=torch.bool).triu(1)}}
+"""
+
+
+def test_a_fill_whose_result_is_dropped(tmp_path: Path) -> None:
+    line = 'scores.masked_fill(mask, float("-inf"))  # here'
+    finding = the_finding(tmp_path, ATTENTION.format(mask=line, attend="scores.softmax(-1) @ v"))
+    assert (finding.code, finding.severity) == ("AS208", "warning")
+    assert finding.evidence["argument"] == "mask"
+    assert finding.evidence["values"] == 3
+    in_place = line.replace("fill(", "fill_(")
+    assert codes(tmp_path, ATTENTION.format(mask=in_place, attend="scores.softmax(-1) @ v")) == []
+
+
+def test_a_branch_that_forgets_the_mask(tmp_path: Path) -> None:
+    kernel = "F.scaled_dot_product_attention(q, k, v)  # here"
+    finding = the_finding(tmp_path, ATTENTION.format(mask="pass", attend=kernel))
+    assert finding.evidence["largest"] == 0.0
+
+
+def test_a_mask_that_is_not_handed_on(tmp_path: Path) -> None:
+    program = """
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(16, 48)
+
+        def forward(self, x, mask=None):
+            q, k, v = self.qkv(x).chunk(3, dim=-1)
+            scores = q @ k.mT / 4
+            if mask is not None:
+                scores = scores.masked_fill(mask, -1e9)
+            return scores.softmax(-1) @ v
+
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = Block(), Block()
+
+        def forward(self, x, mask):
+            return self.second(self.first(x)FIRST)  # here
+
+
+    model = Model().eval()
+    inputs = {"x": torch.randn(2, 6, 16), "mask": torch.ones(6, 6, dtype=torch.bool).triu(1)}
+    """
+    assert "mask is left out here" in the_finding(tmp_path, program.replace("FIRST", "")).message
+    assert codes(tmp_path, program.replace("FIRST", ", mask")) == []
+
+
+FUNCTION = """
+def attend(q, k, v, window=None, lengths=None):  # here
+    n = q.shape[1]
+    far = torch.arange(n)[:, None] - torch.arange(n)
+    hidden = far < 0
+    if {reads}:
+        hidden = hidden | (far >= window)
+    return (q @ k.mT / 4).masked_fill(hidden, -1e9).softmax(-1) @ v
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+        self.place = nn.Embedding(9, 16)
+
+    def forward(self, x):
+        return attend(*self.qkv(x + self.place.weight[: x.shape[1]]).chunk(3, dim=-1), window=3)
+
+
+model = Model().eval()
+inputs = torch.randn(2, 7, 16)
+"""
+
+
+def test_an_argument_that_a_function_never_reads(tmp_path: Path) -> None:
+    unread = FUNCTION.format(reads="False").replace("(far >= window)", "hidden")
+    finding = the_finding(tmp_path, unread)
+    assert finding.evidence == {"argument": "window", "function": "attend", "reads": 0}
+    assert codes(tmp_path, FUNCTION.format(reads="window is not None")) == []
+
+
+def test_declared_padding_that_leaks_is_said_once(tmp_path: Path) -> None:
+    program = """
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(16, 48)
+
+        def forward(self, x, valid):
+            q, k, v = self.qkv(x).chunk(3, dim=-1)
+            return F.scaled_dot_product_attention(q, k, v)
+
+
+    model = Encoder().eval()
+    inputs = {"x": torch.randn(2, 6, 16), "valid": torch.arange(6) < torch.tensor([[6], [3]])}
+    expect = {"padding": "valid keep"}
+    """
+    assert codes(tmp_path, program) == ["AS202"]
+
+
+def test_a_librarys_own_model_is_left_to_its_authors(tmp_path: Path) -> None:
+    program = """
+    model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    inputs = torch.randn(2, 5, 16)
+    """
+    report = checked(tmp_path, program, ("AS208",))
+    assert "a library's own" in report.rules_skipped[0].reason

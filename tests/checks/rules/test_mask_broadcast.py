@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checks.masking.specimens import codes, the_finding
+
+FOLDED = """
+class Attention(nn.Module):
+    def __init__(self, width=16, heads=2):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, drop):
+        b, n, w = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)
+        mask = drop[:, None, :].expand(b, n, n)
+        mask = mask.{tiled}
+        scores = torch.bmm(q, k.mT).masked_fill(mask, -1e9)
+        return torch.bmm(scores.softmax(-1), v).view(b, self.heads, n, -1).transpose(1, 2).flatten(2)
+
+
+model = Attention().eval()
+inputs = {{"x": torch.randn(3, 7, 16), "drop": torch.arange(7) >= torch.tensor([[7], [3], [5]])}}
+expect = {{"padding": "drop drop"}}
+"""
+
+
+@pytest.mark.parametrize("tiled", ["repeat(self.heads, 1, 1)", "tile(self.heads, 1, 1)"])
+def test_heads_of_other_samples_get_the_mask(tmp_path: Path, tiled: str) -> None:
+    finding = the_finding(tmp_path, FOLDED.format(tiled=f"{tiled}  # here"))
+    assert (finding.code, finding.severity) == ("AS211", "error")
+    assert finding.evidence["batch"] == 3
+    assert finding.evidence["own_heads_unmoved"] == [1]
+    assert [1, 1] in finding.evidence["other_rows"]
+    assert "AS202" in {each.code for each in finding.follows}
+
+
+def test_heads_of_a_sample_next_to_each_other(tmp_path: Path) -> None:
+    assert codes(tmp_path, FOLDED.format(tiled="repeat_interleave(self.heads, 0)")) == []
+
+
+BROADCAST = """
+class Attention(nn.Module):
+    def __init__(self, width=16, heads={heads}):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, keep):
+        b, n, w = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=keep{axes})  # here
+
+
+model = Attention().eval()
+batch, length = {batch}, 8
+lengths = torch.tensor([8, 3, 5, 6, 8, 2, 4, 7])[:batch, None]
+inputs = {{"x": torch.randn(batch, length, 16), "keep": torch.arange(length) < lengths}}
+expect = {{"padding": "keep keep", "batch_axis": 0}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("heads", "batch", "axes"),
+    [(4, 4, "[:, None, :]"), (2, 8, "")],
+    ids=["batch meets heads", "batch meets queries"],
+)
+def test_sizes_that_agree_by_chance(tmp_path: Path, heads: int, batch: int, axes: str) -> None:
+    finding = the_finding(tmp_path, BROADCAST.format(heads=heads, batch=batch, axes=axes))
+    assert finding.code == "AS211"
+    right = BROADCAST.format(heads=heads, batch=batch, axes="[:, None, None, :]")
+    assert codes(tmp_path, right) == []
+
+
+def test_one_mask_for_all_samples_is_silent(tmp_path: Path) -> None:
+    program = BROADCAST.format(heads=2, batch=4, axes="[0]")
+    assert "AS211" not in codes(tmp_path, program)
