@@ -2,10 +2,12 @@
 
 `make images` runs this file. The heads are those of `make demo`, over the same sentence: one that
 looks at the token before, one at the token after, and two that give "it" the word it stands for.
+The report is that of the article's attention.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +15,12 @@ from pathlib import Path
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+import attnscope
+from attnscope.checks.report import Report
 from attnscope.cli.choosing import chosen_heads, panels, walk_of
 from attnscope.cli.running import Run, run
 from attnscope.show import plots
+from attnscope.show.report import report_view
 from attnscope.show.tables import trace_table
 from attnscope.show.walks import walk_view
 from attnscope.targets import Wishes, resolve
@@ -26,6 +31,7 @@ IMAGES = ROOT / "docs" / "images"
 SENTENCE = "The animal didn't cross the street because it was too tired."
 HEADS = "0:2,1:8,3:1,5:11"
 WALK = "3:1:it"
+FAULTY = "examples/article_attention.py"
 
 COLUMNS = 100
 
@@ -64,12 +70,19 @@ def main() -> None:
     heads = chosen_heads(minilm.trace, minilm.trace.calls, HEADS)
     plots.save(plots.draw(panels(minilm, heads), minilm.target.name), IMAGES / "heads.png")
     walk = walk_view(*walk_of(minilm, WALK))
-    _terminal("walk.svg", f"sample:minilm --walk {WALK}", [_table(minilm), walk])
-    print(f"wrote heads.png and walk.svg into {IMAGES.relative_to(ROOT)}/")
+    _terminal("walk.svg", f"trace sample:minilm --walk {WALK}", [_table(minilm), walk])
+    with contextlib.chdir(ROOT):  # so that files are named as from there
+        _terminal("check.svg", f"check {FAULTY}", [report_view(_checked(FAULTY), width=COLUMNS)])
+    print(f"wrote heads.png, walk.svg and check.svg into {IMAGES.relative_to(ROOT)}/")
 
 
 def _run(target: str, *texts: str) -> Run:
     return run(resolve(target, Wishes(texts=texts)), keep="qkv", generate=None, backward=False)
+
+
+def _checked(target: str) -> Report:
+    found = resolve(target)
+    return attnscope.check(found.model, found.inputs, expect=found.expect, name=found.name)
 
 
 def _table(seen: Run) -> RenderableType:
@@ -77,10 +90,10 @@ def _table(seen: Run) -> RenderableType:
     return trace_table(seen.trace, title, width=COLUMNS)
 
 
-def _terminal(name: str, target: str, views: Sequence[RenderableType]) -> None:
+def _terminal(name: str, arguments: str, views: Sequence[RenderableType]) -> None:
     """Write what a terminal shows of these views, below the command that asked for them."""
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), highlight=False, markup=False)
-    console.print(Text.assemble(("$ ", "dim"), (f"attnscope trace {target}", "bold")))
+    console.print(Text.assemble(("$ ", "dim"), (f"attnscope {arguments}", "bold")))
     for view in views:
         console.print()
         console.print(view)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 
@@ -83,11 +84,8 @@ def test_other_warnings_pass_through() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 def test_warnings_are_shown_as_before_afterwards(fails: bool) -> None:  # noqa: FBT001  a parameter
     shown, filters = warnings.showwarning, list(warnings.filters)
-    try:
-        with record():
-            if fails:
-                raise KeyError
-    except KeyError:
-        pass
+    expected = pytest.raises(KeyError) if fails else contextlib.nullcontext()
+    with expected, record():
+        _ = {"there": 1}["missing" if fails else "there"]
     assert warnings.showwarning is shown
     assert list(warnings.filters) == filters

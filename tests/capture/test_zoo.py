@@ -1,4 +1,4 @@
-"""Programs as people write them, faulty and sound: run as without attnscope, nothing passed over."""
+"""Programs as people write them run as without attnscope, and no softmax is passed over."""
 
 from __future__ import annotations
 

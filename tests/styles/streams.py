@@ -229,7 +229,33 @@ def block_truth(m: Any, inputs: Any) -> Truth:
     return cross_truth(m.cross_attn, {"x": x, "context": context})
 
 
+class Beams(Projections):
+    """Three hypotheses of each sample read its memory, repeated for each along the batch."""
+
+    def forward(self, x: Tensor, memory: Tensor, lengths: Tensor) -> Tensor:
+        """Attend from x ``(batch * 3, tokens, width)`` to memory ``(batch, keys, width)``."""
+        memory, lengths = (t.repeat_interleave(3, dim=0) for t in (memory, lengths))
+        q, k, v = split(self.q(x), 3), split(self.k(memory), 3), split(self.v(memory), 3)
+        padded = torch.arange(memory.shape[1])[None, :] >= lengths[:, None]
+        scores = (q @ k.mT / 8**0.5).masked_fill(padded[:, None, None], -1e9)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def beams_truth(m: Any, inputs: Any) -> Truth:
+    """Each hypothesis is a sample of its own; kv heads are as many as heads."""
+    x, memory, lengths = inputs
+    memory, lengths = memory.repeat_interleave(3, 0), lengths.repeat_interleave(3)
+    visible = (torch.arange(7) < lengths[:, None])[:, None, None]
+    q, k, v = split(m.q(x), 3), split(m.k(memory), 3), split(m.v(memory), 3)
+    return attend(q, k, v, visible=visible)
+
+
 STYLES: tuple[Style, ...] = (
+    Style(
+        name="beams-over-repeated-memory", build=seeded(Beams), batch=6, keys=7,
+        inputs=lambda: (noise(6, 5, 20), noise(2, 7, 20, seed=3), torch.tensor([7, 4])),
+        mask=frozenset({"padding"}), visible=11 / 14, truth=beams_truth,
+    ),
     Style(
         name="cross-attention-keyword", build=seeded(Cross), keys=7, truth=cross_truth,
         inputs=lambda: {"x": noise(2, 5, 20), "context": noise(2, 7, 16, seed=3)},

@@ -50,7 +50,7 @@ def parts_of(
     if len(weights) > 1 or len(free) < 2:
         return []
     ordered = _ordered(inputs, output, weights[0] if weights else None)
-    numbers = [_Term("", each) for each in step.tensors if not each.dim()]
+    numbers = [_Term("", t) for t in step.tensors if all(t is not each for each in operands)]
     activations = {id(term): 1 + (term in weights) for term in free}  # weights come from q and k
     return list(_steps(step, [*ordered, *numbers], output, activations))
 

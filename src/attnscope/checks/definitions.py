@@ -25,6 +25,7 @@ __all__ = [
     "filled",
     "first_where",
     "is_inherited",
+    "last_where",
     "loaded",
     "mentions",
     "owner_of",
@@ -79,6 +80,12 @@ def first_where(run: Any, fits: Callable[[ast.AST], bool]) -> Source | None:
     """Return the first such statement of a model's own code."""
     places = [place for place in statements(run) if fits(place[1])]
     return _source(min(places, key=_order)) if places else None
+
+
+def last_where(run: Any, fits: Callable[[ast.AST], bool]) -> Source | None:
+    """Return the last such statement of a model's own code."""
+    places = [place for place in statements(run) if fits(place[1])]
+    return _source(max(places, key=_order)) if places else None
 
 
 def _order(place: Place) -> tuple[str, int]:
@@ -257,5 +264,4 @@ def calls_of(run: Any, function: str) -> Source | None:
 
     if function == "forward":
         return None
-    places = [place for place in statements(run) if fits(place[1])]
-    return _source(max(places, key=_order)) if places else None
+    return last_where(run, fits)

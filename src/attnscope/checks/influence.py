@@ -7,12 +7,13 @@ whose result moves where its operands did not is the one that mixes what should 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from attnscope.calls.held import storage_key
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 
@@ -20,6 +21,9 @@ __all__ = ["Allowed", "differs", "first_mixing", "moved"]
 
 _MOVED = 1e-9
 """Relative to the largest entry: far above float64's rounding, far below any real influence."""
+
+_MOST_SHARED = 200
+"""Values in memory that is written to which are run by themselves, each up to its own place."""
 
 _FILL = 1e8
 """From here on an entry hides a score; it is none."""
@@ -81,9 +85,23 @@ def moved(tape: Tape, changed: Mapping[int, Tensor]) -> dict[int, Tensor]:
     changed: other tensors for some values of the run.
     """
     wanted = _downstream(tape, changed)
-    before = tape.run(wanted, wide=True)
-    after = tape.run(wanted, changed, wide=True)
+    before = _as_made(tape, wanted, {})
+    after = _as_made(tape, wanted, changed)
     return {value: differs(before[value], after[value]) for value in wanted}
+
+
+def _as_made(
+    tape: Tape, wanted: Collection[int], changed: Mapping[int, Tensor]
+) -> dict[int, Tensor]:
+    """Run some values again, each as it was before its memory was written to in place."""
+    written = {
+        storage_key(tape.tensors[op.target]) for op in tape.operations if op.target is not None
+    } - {0}
+    shared = [value for value in wanted if storage_key(tape.tensors[value]) in written]
+    made = tape.run(wanted, changed, wide=True)
+    for value in shared[:_MOST_SHARED]:
+        made |= tape.run([value], changed, wide=True)
+    return made
 
 
 def first_mixing(tape: Tape, entries: Mapping[int, Tensor], allowed: Allowed) -> Operation | None:

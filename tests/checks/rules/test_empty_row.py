@@ -22,7 +22,8 @@ class Attention(nn.Module):
 
 
 model = Attention().eval()
-inputs = {{"x": torch.randn(2, 6, 16), "attention_mask": torch.tensor([[1] * 6, [0, 0, 1, 1, 1, 1]])}}
+mask = torch.tensor([[1] * 6, [0, 0, 1, 1, 1, 1]])
+inputs = {{"x": torch.randn(2, 6, 16), "attention_mask": mask}}
 expect = {{"causal": True, "padding": "attention_mask keep"}}
 """
 INF = 'float("-inf")'
@@ -32,7 +33,11 @@ def test_a_padded_query_without_keys_is_nan(tmp_path: Path) -> None:
     finding = the_finding(tmp_path, LEFT_PADDED.format(fill=INF, after="return weights @ v"))
     assert (finding.code, finding.severity) == ("AS203", "warning")
     assert finding.evidence["gives"] == "nan"
-    assert (finding.evidence["rows"], finding.evidence["sample"], finding.evidence["query"]) == (2, 1, 0)
+    assert (finding.evidence["rows"], finding.evidence["sample"], finding.evidence["query"]) == (
+        2,
+        1,
+        0,
+    )
     assert finding.evidence["reaches"] == 32
 
 
@@ -110,7 +115,8 @@ def test_a_kernel_that_gives_zeros_is_silent(tmp_path: Path) -> None:
 
 
     model = Attention().eval()
-    inputs = {"x": torch.randn(2, 6, 16), "attention_mask": torch.tensor([[1] * 6, [0] * 2 + [1] * 4])}
+    mask = torch.tensor([[1] * 6, [0, 0, 1, 1, 1, 1]])
+    inputs = {"x": torch.randn(2, 6, 16), "attention_mask": mask}
     expect = {"causal": True, "padding": "attention_mask keep"}
     """
     assert codes(tmp_path, program) == []

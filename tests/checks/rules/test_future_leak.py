@@ -173,7 +173,7 @@ class Library(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(2)
-        layer = nn.TransformerEncoderLayer(24, 3, 32, dropout=0.0, batch_first=True)
+        layer = nn.TransformerEncoderLayer(24, 4, 32, dropout=0.0, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -73,4 +73,6 @@ def test_zeroing_what_was_hidden_before_is_silent(tmp_path: Path) -> None:
 
 
 def test_sigmoid_weights_are_no_shares(tmp_path: Path) -> None:
-    assert codes(tmp_path, attention("return (weights * keep) @ v", "(q @ k.mT / 3).sigmoid()")) == []
+    assert (
+        codes(tmp_path, attention("return (weights * keep) @ v", "(q @ k.mT / 3).sigmoid()")) == []
+    )

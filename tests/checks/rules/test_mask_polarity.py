@@ -29,7 +29,7 @@ WAYS = {
     "self.layer(x, x, x, key_padding_mask=PAD, need_weights=False)[0]": ("~pad", "pad"),
     "(q @ k.mT).masked_fill(PAD[:, None, :], -1e9).softmax(-1) @ v": ("~pad", "pad"),
     "torch.where(PAD[:, None, :], q @ k.mT, -1e9).softmax(-1) @ v": ("pad", "~pad"),
-    "(q @ k.mT + PAD[:, None, :].float() * -1e9).softmax(-1) @ v": ("~pad", "pad"),
+    "(q @ k.mT + (PAD)[:, None, :].float() * -1e9).softmax(-1) @ v": ("~pad", "pad"),
 }
 
 
@@ -65,7 +65,8 @@ FILL = "(q @ k.mT).masked_fill(mask, -1e9).softmax(-1) @ v"
 
 
 @pytest.mark.parametrize(
-    ("mask", "attend"), [("triu(1)", SDPA), ("triu(0)", SDPA), ("tril(-1)", FILL), ("tril(0)", FILL)]
+    ("mask", "attend"),
+    [("triu(1)", SDPA), ("triu(0)", SDPA), ("tril(-1)", FILL), ("tril(0)", FILL)],
 )
 def test_the_causal_mask_is_upside_down(tmp_path: Path, mask: str, attend: str) -> None:
     finding = the_finding(tmp_path, CAUSAL.format(mask=mask, attend=attend, causal=True))

@@ -40,10 +40,10 @@ inputs = torch.randint(1, 40, (3, 9)) * (torch.arange(9) < lengths)
 expect = {{"padding": "ids pad=0"}}
 """
 HANDED_ON = "x = x + self.attention(x, (ids == 0)[:, None, None, :])"
-PER_TOKEN = "return self.head(x)"
+EACH = "return self.head(x)"
 
 
-def encoder(apply: str, end: str = PER_TOKEN) -> str:
+def encoder(apply: str, end: str = EACH) -> str:
     return ENCODER.format(apply=apply, end=end)
 
 
@@ -59,9 +59,10 @@ def test_a_mask_that_is_left_out_is_shown_at_the_call_that_leaves_it_out(tmp_pat
 
 def test_a_mask_on_the_query_axis_is_shown_where_it_is_made(tmp_path: Path) -> None:
     finding = the_finding(
-        tmp_path, encoder("x = x + self.attention(x, (ids == 0)[:, None, :, None])  # here").replace(
+        tmp_path,
+        encoder("x = x + self.attention(x, (ids == 0)[:, None, :, None])  # here").replace(
             'float("-inf")', "-1e4"
-        )
+        ),
     )
     assert finding.code == "AS202"
 
@@ -123,7 +124,9 @@ def test_memory_padding_of_an_encoder_decoder(tmp_path: Path, library: str) -> N
     expect = {{"padding": "src pad=0", "causal": True}}
     """
     assert "memory_key_padding_mask" in the_finding(tmp_path, program).fix
-    assert codes(tmp_path, program.replace("tgt_mask", "memory_key_padding_mask=mask, tgt_mask")) == []
+    assert (
+        codes(tmp_path, program.replace("tgt_mask", "memory_key_padding_mask=mask, tgt_mask")) == []
+    )
 
 
 def test_left_padding_reaches_a_causal_model(tmp_path: Path) -> None:
@@ -150,7 +153,7 @@ def test_left_padding_reaches_a_causal_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        PER_TOKEN,
+        EACH,
         "return self.head(x[:, 0])",
         "keep = (ids != 0)[..., None]; return self.head((x * keep).sum(1) / keep.sum(1))",
         "return self.head(x[torch.arange(len(ids)), (ids != 0).sum(1) - 1])",
@@ -165,7 +168,9 @@ def test_a_large_finite_fill_hides_well_enough(tmp_path: Path) -> None:
 
 
 def test_a_convolution_may_mix_at_the_border(tmp_path: Path) -> None:
-    end = "x = F.conv1d(x.mT, torch.ones(24, 1, 3) / 3, padding=1, groups=24).mT; return self.head(x)"
+    end = (
+        "x = F.conv1d(x.mT, torch.ones(24, 1, 3) / 3, padding=1, groups=24).mT; return self.head(x)"
+    )
     assert codes(tmp_path, encoder(HANDED_ON, end)) == []
 
 

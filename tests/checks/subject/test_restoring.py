@@ -185,14 +185,12 @@ def test_a_parameter_with_not_a_number_stays_as_it_was() -> None:
     assert model.linear.weight.isnan().sum() == 1
 
 
-@pytest.mark.parametrize("layout", ["coo", "csr"])
-def test_sparse_buffers_come_back(layout: str) -> None:
+def test_a_sparse_buffer_comes_back() -> None:
     model = Model()
-    eye = torch.eye(3)
-    model.table = eye.to_sparse() if layout == "coo" else eye.to_sparse_csr()
+    model.table = torch.eye(3).to_sparse()
     with restored(model):
-        model.table.values().mul_(3) if layout == "csr" else model.table.mul_(3)
-    assert torch.equal(model.table.to_dense(), eye) or layout == "csr"
+        model.table.mul_(3)
+    assert torch.equal(model.table.to_dense(), torch.eye(3))
 
 
 def held_by_a_method(model: Model) -> Callable[..., Any]:

@@ -136,3 +136,18 @@ def arranged(
     return Arrangement(
         tuple(tuple(size for _, _, size, _ in axis) for axis in pieces), tuple(groups), copies
     )
+
+
+def name_queries(factors: dict[int, tuple[Factor, ...]], free: list[int], alone: list[int]) -> None:
+    """Make the last axis that only q has the queries, where none was found to be."""
+    if any(factor.role == "queries" for group in factors.values() for factor in group):
+        return
+    choice = [out for out in free if factors[out]] or [
+        out for out in alone if any(factor.role == "batch" for factor in factors[out])
+    ]
+    if choice:
+        out = choice[-1]
+        factors[out] = tuple(
+            Factor("queries", f.axis, f.stride, f.size) if out in free or f.role == "batch" else f
+            for f in factors[out]
+        )

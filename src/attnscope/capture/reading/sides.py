@@ -19,6 +19,7 @@ from attnscope.capture.reading.factors import (
     common_strides,
     covering,
     is_copy,
+    name_queries,
     pieces_of,
     strides_of,
     with_kv_heads,
@@ -94,7 +95,7 @@ class Sides:
         alone = [
             out for q_axis, k_axis, out in pairs if q_axis >= 0 and self._broadcast(k_axis, k_at)
         ]
-        _name_queries(result, sorted(out for _, out in free[q_at]), sorted(alone))
+        name_queries(result, sorted(out for _, out in free[q_at]), sorted(alone))
         factors = [result.get(out, ()) for out in range(len(self.out_shape))]
         if not projected or self._lost_heads(factors, pairs, q_at):
             factors = self._by_convention(factors, pairs, [out for _, out in free[q_at]])
@@ -130,9 +131,25 @@ class Sides:
             k_axis_atoms = axes[1]
             k_atom = covering(k_axis_atoms, inner) if k_axis_atoms is not None else None
             copied = k_atom is not None and k_atom.repeated
+            if copied and not heads and self._copies_samples(k_axis_atoms or (), out):
+                copied = False
             role = "heads" if heads or (copied and otherwise == "batch") else otherwise
             factors.append(Factor(role, out, inner, outer // inner, copied and role == "heads"))
         return tuple(reversed(factors))
+
+    def _copies_samples(self, axis: Axis, out: int) -> bool:
+        """Return whether an axis of k repeats whole samples, as for beams; heads lie elsewhere."""
+        own = [atom for atom in axis if not atom.repeated]
+        if not own or any(self._is_head(atom) for atom in own):
+            return False
+        beside = [pair for pair in self.first.batch if pair[2] != out]
+        return any(
+            self._is_head(atom)
+            for pair in beside
+            for layout, at in zip(self.layouts[:2], pair[:2], strict=True)
+            if layout is not None and at >= 0
+            for atom in layout.axes[at]
+        )
 
     def _axis(self, side: int, axis: int, size: int) -> Axis | None:
         layout = self.layouts[side]
@@ -377,20 +394,3 @@ class Sides:
             before = trail.args[0]
             trail = before if hasattr(before, "args") else None
         return "expand" if k.copies else "broadcast"
-
-
-def _name_queries(
-    factors: dict[int, tuple[Factor, ...]], free: list[int], alone: list[int]
-) -> None:
-    """Make the last axis that only q has the queries, where none was found to be."""
-    if any(factor.role == "queries" for group in factors.values() for factor in group):
-        return
-    choice = [out for out in free if factors[out]] or [
-        out for out in alone if any(factor.role == "batch" for factor in factors[out])
-    ]
-    if choice:
-        out = choice[-1]
-        factors[out] = tuple(
-            Factor("queries", f.axis, f.stride, f.size) if out in free or f.role == "batch" else f
-            for f in factors[out]
-        )

@@ -58,8 +58,11 @@ def _projection(match: re.Match[str], _raised: Raised) -> Words:
     return (
         "projection-width",
         f"a projection takes {wanted} features and is given {given}",
-        "Make the layer with the width of what it receives: k and v of cross-attention have the context's "
-        "width (kdim, vdim, context_dim), the output projection takes heads · value_dim.",
+        (
+            "Make the layer with the width of what it receives: k and v of cross-attention have "
+            "the context's "
+            "width (kdim, vdim, context_dim), the output projection takes heads · value_dim."
+        ),
     )
 
 
@@ -81,9 +84,15 @@ def _width_words(wanted: str, given: str) -> Words:
 def _heads_words(first: str, second: str) -> Words:
     return (
         "head-count",
-        f"{first} heads (or samples) meet {second}: kv heads are neither as many as query heads nor expanded",
-        "Repeat each kv head in place: k.repeat_interleave(heads // kv_heads, dim=1), and v alike, or "
-        "pass enable_gqa=True to F.scaled_dot_product_attention.",
+        (
+            f"{first} heads (or samples) meet {second}: kv heads are neither as many as query "
+            "heads nor expanded"
+        ),
+        (
+            "Repeat each kv head in place: k.repeat_interleave(heads // kv_heads, dim=1), and v "
+            "alike, or "
+            "pass enable_gqa=True to F.scaled_dot_product_attention."
+        ),
     )
 
 
@@ -98,9 +107,15 @@ def _sizes(match: re.Match[str], raised: Raised) -> Words:
     if _ADDING.search(raised.code) or "mask" in raised.code or "bias" in raised.code:
         return (
             "mask-shape",
-            f"a mask or bias does not broadcast over the scores: {first} meets {second} at axis {axis}",
-            "Bring it to (batch or 1, heads or 1, queries or 1, keys): a (batch, keys) padding mask is "
-            "mask[:, None, None, :].",
+            (
+                f"a mask or bias does not broadcast over the scores: {first} meets {second} at "
+                f"axis {axis}"
+            ),
+            (
+                "Bring it to (batch or 1, heads or 1, queries or 1, keys): a (batch, keys) "
+                "padding mask is "
+                "mask[:, None, None, :]."
+            ),
         )
     return (
         "sizes",
@@ -116,10 +131,15 @@ def _view(match: re.Match[str], _raised: Raised) -> Words:
         known *= max(int(size), 1)
     return (
         "split",
-        f"a view as [{wanted}] needs {known} entries (or a multiple) and there are {count}: heads times "
-        "head_dim is not the width that was projected",
-        "The last axis must be heads · head_dim: split a fused projection by its own sizes "
-        "(heads · head_dim, kv_heads · head_dim, kv_heads · head_dim) rather than in equal thirds.",
+        (
+            f"a view as [{wanted}] needs {known} entries (or a multiple) and there are {count}: "
+            "heads times "
+            "head_dim is not the width that was projected"
+        ),
+        (
+            "The last axis must be heads · head_dim: split a fused projection by its own sizes "
+            "(heads · head_dim, then twice kv_heads · head_dim) rather than in equal thirds."
+        ),
     )
 
 
@@ -135,7 +155,10 @@ def _mask(match: re.Match[str], _raised: Raised) -> Words:
     return (
         "mask-shape",
         f"the mask has another shape than is read: {match.group(0)[:160]}",
-        "attn_mask is (queries, keys) or (batch · heads, queries, keys), key_padding_mask (batch, keys).",
+        (
+            "attn_mask is (queries, keys) or (batch · heads, queries, keys), key_padding_mask "
+            "(batch, keys)."
+        ),
     )
 
 
@@ -143,8 +166,11 @@ def _mask_type(match: re.Match[str], _raised: Raised) -> Words:
     return (
         "mask-type",
         f"the mask is of a type that can't be read as one: {match.group(0)[:160]}",
-        "Make it boolean: mask.bool(), True = may attend for F.scaled_dot_product_attention, True = "
-        "is hidden for masked_fill.",
+        (
+            "Make it boolean: mask.bool(), True = may attend for F.scaled_dot_product_attention, "
+            "True = "
+            "is hidden for masked_fill."
+        ),
     )
 
 
@@ -206,19 +232,25 @@ _KINDS: tuple[tuple[str, Callable[[re.Match[str], Raised], Words]], ...] = (
     ),
     (r"(2D|3D) attn_mask is.*|key_padding_mask\.shape.*|shape of (the )?attn_mask.*", _mask),
     (
-        r"masked_fill_? only supports boolean masks.*|Expected attn_mask dtype.*|"
-        r"mask must be.*bool.*|expected BoolTensor.*|only bool and floating.*",
+        (
+            r"masked_fill_? only supports boolean masks.*|Expected attn_mask dtype.*|"
+            r"mask must be.*bool.*|expected BoolTensor.*|only bool and floating.*"
+        ),
         _mask_type,
     ),
     (r"attn_mask should not be set when is_causal|is_causal.*attn_mask", _both),
     (
-        rf"size of tensor a {_NUMBER} must match the size of tensor b {_NUMBER} at non-singleton "
-        r"dimension (\d+)",
+        (
+            rf"size of tensor a {_NUMBER} must match the size of tensor b {_NUMBER} at "
+            r"non-singleton dimension (\d+)"
+        ),
         _sizes,
     ),
     (
-        rf"expanded size of the tensor {_NUMBER} must match the existing size {_NUMBER} at "
-        r"non-singleton dimension (\d+)",
+        (
+            rf"expanded size of the tensor {_NUMBER} must match the existing size {_NUMBER} at "
+            r"non-singleton dimension (\d+)"
+        ),
         _sizes,
     ),
     (r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)", _view),
@@ -226,14 +258,18 @@ _KINDS: tuple[tuple[str, Callable[[re.Match[str], Raised], Words]], ...] = (
     (r"einsum\(\): .*", _letters),
     (r"embedding dimension of (\d+), but got (\d+)", _embedding),
     (
-        r"[Nn]umber of heads in key and value.*|must be divisible by.*|divisible by num_heads.*|"
-        r"not divisible by.*heads.*",
+        (
+            r"[Nn]umber of heads in key and value.*|must be divisible by.*|"
+            r"divisible by num_heads.*|not divisible by.*heads.*"
+        ),
         _divide,
     ),
     (r"Sizes of tensors must match except in dimension.*", _joined),
     (
-        r"to have the same dtype.*|must have the same dtype.*|expected scalar type.*|"
-        r"should be the same dtype.*|Expected query, key, and value.*",
+        (
+            r"to have the same dtype.*|must have the same dtype.*|expected scalar type.*|"
+            r"should be the same dtype.*|Expected query, key, and value.*"
+        ),
         _types,
     ),
 )

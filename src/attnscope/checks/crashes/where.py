@@ -26,7 +26,7 @@ _NOT_THE_USERS = (
 _ABOUT_ATTENTION = re.compile(
     r"att(n|en|end)|quer|\bkeys?\b|\bvalues?\b|heads?|\bq\b|\bk\b|qkv|scores?|softmax|mask|mha|"
     r"rotary|rope|to_[qkv]|[qkv]_proj|proj_[qkv]|\bw[qkv]\b|context",
-    re.I,
+    re.IGNORECASE,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
 from collections.abc import Iterator
 from functools import lru_cache
@@ -28,19 +29,22 @@ def line_of_keeping(near: Source | None) -> Source | None:
     return Source(near.file, line, function.name, linecache.getline(near.file, line).strip())
 
 
-def line_of_state(file: str, names: set[str], methods: tuple[str, ...]) -> Source | None:
-    """Return the line at which a method sets one of some attributes: the first method that does."""
-    tree = _tree(file)
-    functions = (
-        [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-    )
+def line_of_state(owner: type, names: set[str], methods: tuple[str, ...]) -> Source | None:
+    """Return the line at which the first of some methods sets one of some attributes."""
     for method in methods:
+        code = getattr(inspect.unwrap(getattr(owner, method, owner)), "__code__", None)
+        tree = _tree(code.co_filename) if code is not None else None
+        functions = (
+            [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+        )
         for function in functions:
-            if function.name == method:
-                for name, line in _attributes(function):
-                    if name in names:
-                        text = linecache.getline(file, line).strip()
-                        return Source(file, line, method, text)
+            first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
+            if function.name != method or code is None or first != code.co_firstlineno:
+                continue
+            line = next((at for name, at in _attributes(function) if name in names), None)
+            if line is not None:
+                text = linecache.getline(code.co_filename, line).strip()
+                return Source(code.co_filename, line, method, text)
     return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import torch
@@ -48,7 +47,7 @@ def runs_of(subject: Subject, found: Departure) -> tuple[Side, Side, Stretch] | 
 def parting_of(subject: Subject, found: Departure) -> Parting | None:
     """Return where a way of decoding parts from the full pass."""
     runs = runs_of(subject, found)
-    return first_parting(*runs) if runs is not None else None
+    return None if runs is None else first_parting(*runs, bounded="window" in subject.expect)
 
 
 def line_left_behind(subject: Subject) -> Source | None:
@@ -69,11 +68,7 @@ def line_left_behind(subject: Subject) -> Source | None:
             reset()
     for path, module in side.model.named_modules():
         left = {name for name, count in _held(module).items() if count > before[path].get(name, 0)}
-        try:
-            file = inspect.getsourcefile(type(module))
-        except TypeError:
-            file = None
-        line = line_of_state(file, left, (*_RESETS, "forward")) if left and file else None
+        line = line_of_state(type(module), left, (*_RESETS, "forward")) if left else None
         if line is not None:
             return line
     return None

@@ -25,6 +25,8 @@ __all__ = ["Parting", "first_parting"]
 _DEEPEST = 40
 """Operations without a partner that are followed back."""
 
+_CATS = frozenset("cat concat concatenate".split())
+
 _JOINS = frozenset(
     "cat concat concatenate setitem index_copy index_copy_ copy_ scatter scatter_ "
     "index_put index_put_ slice_scatter".split()
@@ -40,9 +42,15 @@ class Parting:
     what: str
 
 
-def first_parting(full: Side, step: Side, stretch: Stretch) -> Parting | None:
-    """Return where a step parts from the full pass; None: no pair of operations shows it."""
-    return _Walk(full, step, stretch).first()
+def first_parting(
+    full: Side, step: Side, stretch: Stretch, *, bounded: bool = False
+) -> Parting | None:
+    """Return where a step parts from the full pass; None: no pair of operations shows it.
+
+    bounded: a cache is meant to keep some of the tokens alone.
+    """
+    walk = _Walk(full, step, stretch)
+    return (None if bounded else walk.lost()) or walk.first()
 
 
 @dataclass(eq=False)
@@ -71,6 +79,25 @@ class _Walk:
                 continue
             if self._agree(partner.defines, operation.defines) is False:
                 return self._cause(operation, partner)
+        return None
+
+    def lost(self) -> Parting | None:
+        """Return where new keys join what was kept of fewer tokens than there were."""
+        for number, operation in enumerate(self.step.tape.operations):
+            if number in self.partners or operation.name not in _CATS:
+                continue
+            axis = operation.kwargs.get("dim", operation.args[1] if len(operation.args) > 1 else 0)
+            kept = {self._value(self.step, value).shape[axis] for value in self._kept(operation)}
+            sizes = {self._value(self.step, value).shape[axis] for value in operation.values()}
+            if len(kept) != 1 or not sizes - kept <= {self.stretch.count}:
+                continue
+            (count,) = kept
+            if 0 < count < self.stretch.start:
+                line = line_of_keeping(operation.source) or operation.source
+                what = (
+                    f"joins what was kept of {count} tokens, where {self.stretch.start} came before"
+                )
+                return Parting(line, operation.name, what)
         return None
 
     def _agree(self, theirs: tuple[int, ...], ours: tuple[int, ...]) -> bool | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import re
 from collections.abc import Mapping
@@ -16,7 +15,15 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
-from attnscope.differ.sides.caches import SELF, Cache, cache_in, cache_of, empty_cache, fresh
+from attnscope.differ.sides.caches import (
+    SELF,
+    Cache,
+    cache_in,
+    cache_of,
+    copied,
+    empty_cache,
+    fresh,
+)
 from attnscope.differ.sides.outputs import outputs_of
 from attnscope.differ.sides.side import Side, watch
 from attnscope.differ.sides.subject import Subject as Watched
@@ -93,7 +100,9 @@ class Stepper:
     def past(self, model: nn.Module) -> Any:
         """Return the cache to begin with."""
         if self.begun is not None:
-            return copy.deepcopy(self.begun)
+            holder = nn.Module()
+            holder.past = self.begun
+            return copied(holder).past
         return empty_cache(Watched(self.subject.name, model))
 
     def whole(self) -> Tensor:

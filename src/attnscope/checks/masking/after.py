@@ -53,14 +53,14 @@ def _found(course: Course) -> Zeroed | None:
     if not candidates:
         return None
     last = between[-1].defines[0]
-    wanted = [v for op in candidates for v in (op.defines[0], _before(course, op)) if v is not None]
-    values = course.tape.run({*wanted, last}, wide=True)
+    final = course.tape.run([last], wide=True)[last]
     for operation in candidates:
-        before = _before(course, operation)
-        if before is None or before not in values:
+        before, after = _before(course, operation), operation.defines[0]
+        if before is None:
             continue
-        found = _zeroed(operation, values[before], values[operation.defines[0]])
-        if found is not None and not _made_good(course, operation, values[last], last):
+        held = course.tape.run([before], wide=True)[before]  # apart: one may change the other
+        found = _zeroed(operation, held, course.tape.run([after], wide=True)[after])
+        if found is not None and not _made_good(course, operation, final, last):
             return found
     return None
 

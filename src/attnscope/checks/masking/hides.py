@@ -34,6 +34,9 @@ _FEW = 4
 _NUDGE = -4.0
 """A bias of few values whose lowest lies below this was meant to hide."""
 
+_SLACK = 1e-2
+"""How far from 0 a mask may leave what is visible: log(mask + 1e-4) and the like."""
+
 _SHORTEST = 4
 """Keys from which on few different values can be told from distances."""
 
@@ -87,7 +90,7 @@ def hides_where(bias: Tensor) -> Tensor:
         return bias <= DEEP
     if is_zero_one(bias):
         return bias == 0
-    return bias < 0 if means_to_hide(bias) else torch.zeros_like(bias, dtype=torch.bool)
+    return bias < bias.max() if means_to_hide(bias) else torch.zeros_like(bias, dtype=torch.bool)
 
 
 def is_zero_one(bias: Tensor) -> bool:
@@ -101,10 +104,18 @@ def means_to_hide(bias: Tensor) -> bool:
     if bias.dim() == 0 or bias.shape[-1] < _SHORTEST:
         return False
     values = torch.unique(bias)
-    if not 1 < len(values) <= _FEW or float(values.max()) != 0.0:
+    if not 1 < len(values) <= _FEW or abs(float(values.max())) > _SLACK:
         return False
-    low = values[values < 0]
+    low = values[:-1]
     return bool((low <= _NUDGE).all()) or bool((low == -1.0).all())
+
+
+def _contents(operation: Operation) -> list[int]:
+    """Return the values of which an operation takes more than the shape or the type."""
+    name, values = operation.name, list(operation.values())
+    if name.endswith("_like") or name.startswith("new_"):
+        return []
+    return values[:1] if name.endswith("_as") else values
 
 
 class _Path:
@@ -114,8 +125,7 @@ class _Path:
         spots = course.located.spots
         self.values = {value for name in ("q", "k") for value, _ in spots.get(name, [])}
         for operation in course.main:
-            alike = operation.name.endswith("_like") or operation.name.startswith("new_")
-            if not alike and not self.values.isdisjoint(operation.values()):
+            if not self.values.isdisjoint(_contents(operation)):
                 self.values.update(operation.defines)
 
     def joined(self, operation: Operation) -> set[int]:
@@ -177,6 +187,8 @@ def _of(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide
 def _of_sum(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
     name = operation.name.removesuffix("_")
     first = operation.args[0] if operation.args else None
+    if operation.kwargs.get("beta") == 0:
+        return  # baddbmm then takes nothing but the shape
     biases = [first.index] if name == "baddbmm" and isinstance(first, Value) else sorted(joined)
     for value in biases:
         minus = name == "sub" and not (isinstance(first, Value) and first.index == value)
@@ -232,7 +244,16 @@ def _of_bias(course: Course, operation: Operation, value: int, factor: float) ->
     if not bool(hidden.any()):
         return
     given = bias[hidden]
+    if DEEP < float(given.max()) < HIGH and _is_learned(course, value):
+        return
     yield Hide(operation, "bias", value, float(given.max()), factor=factor)
+
+
+def _is_learned(course: Course, value: int) -> bool:
+    """Return whether a bias is made of parameters: of a table of distances, say."""
+    behind = course.tape.program.needed((value,), {})
+    learned = frozenset(course.located.weights)
+    return any(not learned.isdisjoint(operation.values()) for operation in behind)
 
 
 def _is_boolean(course: Course, argument: Any) -> bool:

@@ -58,10 +58,19 @@ class Seen:
         """What joins the scores where keys are hidden, as the run in float64 has it."""
         if self.course is None:
             return {}
-        tape, values = self.course.tape, [h.value for h in self.hides if h.value is not None]
-        if not self.subject.base.is_faithful:
-            return {value: tape.tensors[value].detach() for value in values}
-        return tape.run(values, wide=True)
+        return {
+            hide.value: self._joined(hide.value) for hide in self.hides if hide.value is not None
+        }
+
+    def _joined(self, value: int) -> Tensor:
+        tape = self.subject.base.tape
+
+        def made() -> Tensor:
+            if not self.subject.base.is_faithful:
+                return tape.tensors[value].detach()
+            return tape.run([value], wide=True)[value]
+
+        return self.subject.once(("joins the scores", value), made)
 
     @cached_property
     def weights(self) -> Tensor | None:

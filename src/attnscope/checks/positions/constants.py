@@ -73,7 +73,7 @@ def is_positional(name: str) -> bool:
 
 
 def positional_parts(subject: Subject) -> Iterator[tuple[str, Tensor]]:
-    """Iterate over parameters, buffers and plain tables whose name or module speaks of positions."""
+    """Iterate over parameters, buffers and tables whose name or module speaks of positions."""
     model = subject.model
     if model is None:
         return

@@ -72,10 +72,7 @@ def _call_of_library(subject: Subject) -> Source | None:
             for each in ast.walk(node)
         )
 
-    lines = first_where(
-        subject.run, lambda node: fits(node) and not isinstance(node, ast.AnnAssign)
-    )
-    return lines
+    return first_where(subject.run, fits)
 
 
 def _is_library(module: nn.Module) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import first_where, mentions, statements
+from attnscope.checks.definitions import first_where, last_where, mentions, statements
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_table", "says_ten_thousand"]
@@ -24,7 +24,7 @@ def says_ten_thousand(subject: Subject) -> bool:
 
 def line_of_table(subject: Subject, kind: str) -> Source | None:
     """Return the statement of the author's code that makes a table wrong in that way."""
-    if kind in {"pairs"}:
+    if kind == "pairs":
         return first_where(
             subject.run, lambda n: mentions(n, "sin", "cos") and _is_power(n)
         ) or first_where(subject.run, lambda n: mentions(n, "cos"))
@@ -43,14 +43,7 @@ def line_of_table(subject: Subject, kind: str) -> Source | None:
 
 
 def _last_sine(subject: Subject) -> Source | None:
-    found: Source | None = None
-    seen: list[Source] = []
-    while True:
-        lines = {each.line for each in seen}
-        found = first_where(subject.run, lambda n: mentions(n, "sin") and n.lineno not in lines)
-        if found is None:
-            return seen[-1] if seen else None
-        seen.append(found)
+    return last_where(subject.run, lambda n: mentions(n, "sin"))
 
 
 def _is_power(node: ast.AST) -> bool:

@@ -145,7 +145,9 @@ def _growing(rows: Tensor) -> TableFault | None:
             return TableFault(
                 "growing",
                 "the frequencies grow from column to column: the exponent has the wrong sign",
-                1.0, (0, 0), 1e-4,
+                1.0,
+                (0, 0),
+                1e-4,
             )
     return None
 

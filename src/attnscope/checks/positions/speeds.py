@@ -41,8 +41,8 @@ def _one_frequency(turns: Tensor) -> TableFault | None:
     features = turns.shape[1]
     if (
         features < 4
-        or float((speeds - speeds[0]).abs().max()) > 1e-5
-        or abs(float(speeds[0])) < 1e-6
+        or float((speeds - speeds[0]).abs().max()) > _ALIKE
+        or abs(float(speeds[0])) < _ALIKE
     ):
         return None
     return TableFault(

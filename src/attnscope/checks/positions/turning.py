@@ -1,4 +1,4 @@
-"""What turns q and k by position: tables of cosines and sines (or complex numbers) that multiply them."""
+"""What turns q and k by position: tables of cosines and sines that multiply them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,20 @@ from attnscope.errors import AttnscopeError
 __all__ = ["Factor", "Turning", "turnings"]
 
 _MULTIPLIES = frozenset("mul mul_ imul rmul multiply einsum".split())
+_LEAST = 0.1
+"""Length of cosine and sine below which they are none."""
+
+_ALIKE = 1e-6
 _UNIT = 16.0
 """Roundoffs of a table's type within which cos² + sin² is 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """A table that an operation multiplies with. axes: of its result, along which the table differs
-    (features left out). depth: how many such tables lie on the way so far, this one included.
+    """A table that an operation multiplies with.
+
+    axes: of its result, along which the table differs (features left out). depth: how many such
+    tables lie on the way so far, this one included.
     """
 
     operation: Operation
@@ -37,9 +43,10 @@ class Factor:
 
 @dataclass(eq=False)
 class Turning:
-    """How q or k of a call is turned. pairs: cosines and sines; one complex table counts as its pair.
+    """How q or k of a call is turned.
 
-    depth: how often it is turned one after the other.
+    pairs: cosines and sines; one complex table counts as its own partner. depth: how often it is
+    turned, one after the other.
     """
 
     located: Located
@@ -79,7 +86,7 @@ class Turning:
         )
         flat = table.to(torch.complex128).squeeze()
         if flat.dim() == 3:  # one row a sample
-            if float((flat - flat[:1]).abs().max()) > 1e-6:
+            if float((flat - flat[:1]).abs().max()) > _ALIKE:
                 return None
             flat = flat[0]
         return flat if flat.dim() == 2 and flat.shape[0] == self.length else None
@@ -109,13 +116,11 @@ def turnings(subject: Subject) -> list[tuple[Turning, Turning]]:
 
 def _read(subject: Subject) -> list[tuple[Turning, Turning]]:
     moving = contents(subject)
-    found = []
-    for located in subject.base.located:
-        if "q" in located.received and "k" in located.received:
-            found.append(
-                (_turning(subject, located, "q", moving), _turning(subject, located, "k", moving))
-            )
-    return found
+    return [
+        (_turning(subject, located, "q", moving), _turning(subject, located, "k", moving))
+        for located in subject.base.located
+        if "q" in located.received and "k" in located.received
+    ]
 
 
 def _turning(subject: Subject, located: Located, side: str, moving: set[int]) -> Turning:
@@ -186,7 +191,7 @@ def _pairs(factors: list[Factor]) -> list[tuple[Factor, Factor]]:
 def _is_unit(sizes: Tensor, dtype: torch.dtype = torch.float32) -> bool:
     close = _UNIT * torch.finfo(dtype).eps
     mean = float(sizes.mean())
-    return mean > 0.1 and float((sizes - mean).abs().max()) <= max(close, 1e-5) * mean
+    return mean > _LEAST and float((sizes - mean).abs().max()) <= max(close, 1e-5) * mean
 
 
 def _at_first(factor: Factor, length: int) -> Tensor | None:

@@ -27,11 +27,13 @@ _HIDDEN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class AlikeTokens:
-    """What tells alike tokens apart. by_values: tokens already differ where attention receives them;
-    by_weights: weights of alike keys differ; by_mask: keys are hidden otherwise than by padding or a
-    causal mask. calls: self-attentions that were looked at. spread: largest difference of two
-    weights of a row. shifts: of each call that receives alike rows, how far q·k changes at most when
-    both places move on by one, relative to the largest.
+    """What tells alike tokens apart.
+
+    by_values: tokens already differ where attention receives them; by_weights: weights of alike
+    keys differ; by_mask: keys are hidden otherwise than by padding or a causal mask. calls:
+    self-attentions that were looked at. spread: largest difference of two weights of a row.
+    shifts: of each call that receives alike rows, how far q·k changes at most when both places move
+    on by one, relative to the largest.
     """
 
     by_values: bool
@@ -98,7 +100,7 @@ def _alike(given: Given, stream: Stream) -> Given:
 
 
 def _read(call: Call) -> tuple[bool, bool, float]:
-    """Return whether values differ, whether keys are hidden in another way, and how weights differ."""
+    """Return whether values differ, whether keys are hidden, and how far weights differ."""
     values, weights = call.v.detach().double(), call.weights().detach().double()
     size = max(float(values.abs().max()), 1e-12)
     groups = _largest_group(values, size)

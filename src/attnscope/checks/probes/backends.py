@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnscope.calls.call import Call
-from attnscope.calls.program import map_leaves, Value
+from attnscope.calls.program import Value, map_leaves
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
 from attnscope.checks.probe import probe

@@ -53,7 +53,7 @@ def backward(subject: Subject) -> Backward:
     asked = [*(t for _, t in wanted), *trained.values()]
     try:
         found = torch.autograd.grad(loss, asked, allow_unused=True, retain_graph=True)
-    except Exception as error:  # noqa: BLE001  backwards of others raise anything
+    except Exception as error:
         text = " ".join(str(error).split())[:200]
         raise Skipped(f"the backward raised {type(error).__name__}: {text}") from error
     known: dict[int, Tensor | None] = dict.fromkeys(values)

@@ -82,7 +82,8 @@ def _padding(subject: Subject) -> Padding:
     found = subject.roles.padding_of(subject.roles.main)
     if found is None or not found.given or found.meaning == "lengths":
         raise Skipped(
-            'nothing says which tokens are padding: declare expect padding, such as "attention_mask keep"'
+            "nothing says which tokens are padding: declare expect padding, such as "
+            '"attention_mask keep"'
         )
     return found
 
@@ -114,7 +115,7 @@ def _without(subject: Subject, sample: int, pads: int, padding: Padding) -> Give
 
 
 def _values(located: Located, sample: int) -> Tensor:
-    """Return v of one sample, (kv heads, keys, value_dim): absolute positions are in it, rotations aren't."""
+    """Return v of one sample, (kv heads, keys, value_dim): no rotation turns it."""
     try:
         values = located.call.v
     except (AttnscopeError, RuntimeError) as error:

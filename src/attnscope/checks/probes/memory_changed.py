@@ -1,4 +1,4 @@
-"""A whole sequence is changed, to see whether anything in the model reads it, and how far it gets."""
+"""A whole sequence is changed: does anything in the model read it, and how far does it get?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TORCH = str(Path(torch.__file__).resolve().parent)
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """One module that was called: whether what it received has moved, and the line that called it."""
+    """One module that was called: whether what it received moved, and the line that called it."""
 
     module: str
     moved: bool
@@ -45,7 +45,7 @@ class MemoryChanged:
     """What follows from changing every token of one sequence.
 
     largest: how far an output moves at most; noise: what is rounding. reads: indices of the calls
-    whose k or v move; asks: of those whose q moves. entered: the modules that were called, in order.
+    whose k or v move; asks: of those whose q moves. entered: the modules that were called.
     """
 
     stream: Stream
@@ -153,7 +153,7 @@ _Heard = list[tuple[str, tuple[float, ...], Source | None]]
 
 @contextmanager
 def listening(model: nn.Module | None) -> Iterator[_Heard]:
-    """Note, for every module that is called, what it receives (as sums) and the line of the call."""
+    """Note, for every module that is called, what it receives (as sums) and from where."""
     heard: _Heard = []
     handles = []
     for path, module in model.named_modules() if model is not None else ():

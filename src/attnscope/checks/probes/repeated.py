@@ -15,12 +15,14 @@ __all__ = ["Repeated", "repeated"]
 class Repeated:
     """Two runs. largest: how far an output entry moved; share: of the entries that moved.
 
-    again: how far the same seed twice is apart: what moves without any draw.
+    again: how far the same seed twice is apart: what moves without any draw. size: of the largest
+    entry.
     """
 
     largest: float
     share: float
     again: float
+    size: float
 
 
 @probe
@@ -34,5 +36,6 @@ def repeated(subject: Subject) -> Repeated:
     gap = gap_of(first, subject.main_output(seed=subject.seed + 1))
     again = gap_of(first, subject.main_output())
     if not gap.numel():
-        return Repeated(0.0, 0.0, 0.0)
-    return Repeated(float(gap.max()), float((gap > 0).double().mean()), float(again.max()))
+        return Repeated(0.0, 0.0, 0.0, 0.0)
+    size = float(first.abs().nan_to_num(0.0, 0.0, 0.0).max())
+    return Repeated(float(gap.max()), float((gap > 0).double().mean()), float(again.max()), size)

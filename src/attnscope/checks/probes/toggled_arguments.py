@@ -95,7 +95,9 @@ def other_values(subject: Subject, name: str) -> list[Any]:
 
 
 def _others(subject: Subject, name: str, value: Any) -> Iterator[Any]:
-    if _NEVER.search(name.lower()) or subject.roles.stream(name) is not None:
+    stream = subject.roles.stream(name)
+    is_main = stream is not None and stream is subject.roles.main
+    if _NEVER.search(name.lower()) or is_main or (stream is not None and not _is_zero_one(value)):
         return
     if isinstance(value, Tensor):
         yield from _other_tensors(subject, name, value)
@@ -108,13 +110,16 @@ def _others(subject: Subject, name: str, value: Any) -> Iterator[Any]:
 
 def _other_tensors(subject: Subject, name: str, value: Tensor) -> Iterator[Tensor]:
     """Yield what says something else: the opposite, only a beginning, only an end."""
-    if not value.numel() or not value.dim() or any(value is t for t in _streams(subject)):
+    main = subject.roles.main
+    if not value.numel() or not value.dim():
+        return
+    if main is not None and value is subject.given.values.get(main.name):
         return
     whole = not value.is_floating_point() and value.dtype != torch.bool
     if whole and habits.is_lengths(name):
         yield (value // 2).clamp_min(1)
         yield torch.ones_like(value)
-    elif habits.is_mask(name) or value.dtype == torch.bool or name == _padding_name(subject, name):
+    elif habits.is_mask(name) or name == _padding_name(subject, name) or _is_zero_one(value):
         yield from _other_masks(value)
     elif whole and (habits.is_segments(name) or habits.is_positions(name)):
         yield torch.zeros_like(value)
@@ -137,5 +142,9 @@ def _padding_name(subject: Subject, name: str) -> str | None:
     return next((p.name for p in subject.roles.padding if p.name == name), None)
 
 
-def _streams(subject: Subject) -> list[Any]:
-    return [subject.given.values.get(s.name) for s in subject.roles.streams]
+def _is_zero_one(value: Any) -> bool:
+    """Return whether a tensor can be nothing but a mask: yes and no, both of them."""
+    if not isinstance(value, Tensor) or value.is_complex() or value.dim() < 2:
+        return isinstance(value, Tensor) and value.dtype == torch.bool
+    zero, one = value == 0, value == 1
+    return bool((zero | one).all()) and bool(zero.any()) and bool(one.any())

@@ -1,1 +1,1 @@
-"""The graph of a run around its attention: what reaches what, the stream, its norms and its sums."""
+"""The graph of a run around its attention: what reaches what, the stream, norms and sums."""

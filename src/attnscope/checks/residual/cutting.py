@@ -72,7 +72,7 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
     weights = subject.base.weights
     seen: set[int] = set()
     for operation in tape.operations:
-        operands = [v for v in dict.fromkeys(operation.values())]
+        operands = list(dict.fromkeys(operation.values()))
         if operation.name not in _CONTRACTIONS or len(operands) < 2 or largest == 0.0:
             continue
         moving = [v for v in operands if v not in weights or _from_parameters(tape, v, weights)]
@@ -167,7 +167,7 @@ def _weights_of(subject: Subject, names: Iterable[str]) -> list[int]:
 
 
 def _first_cut(tape: Tape, way: Iterable[Operation], starts: Iterable[int]) -> Operation | None:
-    """Return the first operation on a way whose operands have a gradient and whose result hasn't."""
+    """Return the first operation on a way whose operands have a gradient, and its result none."""
     alive = set(starts)
     for operation in way:
         if alive.isdisjoint(operation.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnscope.checks.drawn import drawn
 from attnscope.checks.residual.graph import behind
@@ -19,8 +19,10 @@ __all__ = ["Gains", "gains"]
 
 @dataclass(frozen=True, slots=True)
 class Gains:
-    """Of one call. q, k: rms of what the projection returns over rms of what it receives; names: of the
-    weights; stds: of their entries; scores: standard deviation of the scaled q·k.
+    """How the projections of one call scale.
+
+    q, k: rms of what the projection returns over rms of what it receives; names: of the weights;
+    stds: of their entries; scores: standard deviation of the scaled q·k.
     """
 
     located: Located
@@ -34,11 +36,10 @@ class Gains:
 def gains(subject: Subject) -> Iterator[Gains]:
     """Iterate over the calls whose weights for q and k are both as an initialiser drew them."""
     for located in subject.base.located:
-        sides = [_side(subject, located, name) for name in ("q", "k")]
+        q, k = (_side(subject, located, name) for name in ("q", "k"))
         spread = _spread(located)
-        if spread is None or sides[0] is None or sides[1] is None:
+        if spread is None or q is None or k is None:
             continue
-        q, k = sides
         names = tuple(dict.fromkeys((*q[1], *k[1])))
         stds = [_drawn_std(subject, name) for name in names]
         if names and all(std is not None for std in stds):
@@ -46,25 +47,33 @@ def gains(subject: Subject) -> Iterator[Gains]:
 
 
 def _side(subject: Subject, located: Located, name: str) -> tuple[float, list[str]] | None:
+    """Return the gain of the projection nearest to q or k, and the names of its weights."""
     tape, names = subject.base.tape, subject.base.parameters
     received = located.received.get(name)
     if received is None:
         return None
     values = [value for value, _ in located.spots[name]]
-    for operation in behind(tape, values, [received]):
+    for operation in reversed(behind(tape, values, [received])):
         read = [names[v] for v in operation.values() if v in names]
-        if operation.name not in CONTRACTIONS or received not in operation.values():
-            if operation.name in CONTRACTIONS and read:
-                return _gain(tape.tensors, received, operation.defines[0]), read
-            continue
-        if read:
-            return _gain(tape.tensors, received, operation.defines[0]), _matrices(subject, read)
+        moving = [v for v in operation.values() if v not in subject.base.weights]
+        if operation.name in CONTRACTIONS and read and moving:
+            return _gain(tape.tensors, moving[0], operation.defines[0]), _matrices(subject, read)
     return None
 
 
 def _matrices(subject: Subject, names: list[str]) -> list[str]:
-    known = dict(subject.model.named_parameters()) if subject.model is not None else {}
-    return [name for name in names if name in known and known[name].dim() > 1]
+    """Return the names of weights that are matrices, of the author's own modules."""
+    model = subject.model
+    known = dict(model.named_parameters()) if model is not None else {}
+    wanted = [name for name in names if name in known and known[name].dim() > 1]
+    return [name for name in wanted if model is not None and not _is_library(model, name)]
+
+
+def _is_library(model: nn.Module, name: str) -> bool:
+    """Return whether a weight was drawn as some library's configuration says."""
+    parts = name.split(".")
+    owners = (model.get_submodule(".".join(parts[:size])) for size in range(len(parts)))
+    return any(type(owner).__module__.startswith("transformers.") for owner in owners)
 
 
 def _gain(tensors: dict[int, Tensor], received: int, made: int) -> float:

@@ -40,7 +40,7 @@ class Idle:
 
 
 def idle_parameters(subject: Subject) -> Iterator[Idle]:
-    """Iterate over the idle parameters of the modules that made calls, by the module's attribute."""
+    """Iterate over the idle parameters of the modules that made calls, by attribute."""
     model = subject.model
     if model is None:
         return
@@ -78,7 +78,7 @@ def _owners(subject: Subject, model: nn.Module) -> list[str]:
 
 
 def _own(model: nn.Module, owner: str) -> Iterator[str]:
-    """Iterate over the parameters of a module and of its parts: leaves, and small parts of leaves."""
+    """Iterate over the parameters of a module and of its small parts."""
     module = model.get_submodule(owner)
     prefix = f"{owner}." if owner else ""
     for name, _ in module.named_parameters(recurse=False):
@@ -100,7 +100,7 @@ def _is_simple(part: nn.Module) -> bool:
 
 
 def _is_conditional(model: nn.Module, owner: str, attribute: str) -> bool:
-    """Return whether the code uses an attribute only where some argument says so, or inherits it unused."""
+    """Return whether an attribute is used only where some argument says so, or is inherited."""
     module = model.get_submodule(owner)
     tree = class_of(module)
     if tree is None or is_inherited(module, attribute):

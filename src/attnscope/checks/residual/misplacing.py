@@ -1,4 +1,4 @@
-"""Residual connections that are misplaced: after the norm, doubled, missing, from the wrong tensor."""
+"""Residual connections that are after the norm, doubled, missing, or from the wrong tensor."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _normed_on_the_way(around: Surroundings, result: int, other: int) -> bool:
 
 
 def _is_sum(around: Surroundings) -> bool:
-    """Return whether what the norm receives is itself a sum of a residual, and the skip is the norm's."""
+    """Return whether the norm receives the sum of a residual, and its result is the skip."""
     stream, join = around.before_norm, around.join
     if stream is None or join is None or around.received is None:
         return False

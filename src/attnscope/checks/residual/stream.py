@@ -58,8 +58,8 @@ def stripped(tape: Tape, value: int, weights: frozenset[int]) -> int:
 def norm_input(tape: Tape, value: int, weights: frozenset[int]) -> int | None:
     """Return what a value is the normalised form of; None: it isn't made by a norm.
 
-    A norm written by hand is what takes a mean (or a sum, a variance) of one value on the way, and no
-    product with a weight matrix.
+    A norm written by hand is what takes a mean (or a sum, a variance) of one value on the way, and
+    no product with a weight matrix.
     """
     operation = tape.maker.get(value)
     if operation is None:
@@ -123,7 +123,7 @@ class Surroundings:
 
     @cached_property
     def received(self) -> int | None:
-        """What all three projections receive, but for layout; None: they receive different things."""
+        """What all three projections receive, but for layout; None: different things."""
         values = {stripped(self.tape, v, self.weights) for v in self.located.received.values()}
         return values.pop() if len(values) == 1 and len(self.located.received) == 3 else None
 

@@ -33,7 +33,7 @@ class Unloaded:
 
 
 def evidence_of_training(model: nn.Module, attended: Collection[str]) -> str | None:
-    """Return a norm whose weights are no longer all alike; None: nothing was trained for all we know.
+    """Return a norm whose weights are no longer all alike; None: nothing seems trained.
 
     attended: modules that attend, whose own norms of q and k say nothing of the rest.
     """

@@ -20,7 +20,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     for found in backends(subject):
         tail = f": {found.reason}" if found.reason else ""
         yield RULE.found(
-            f"with {found.switch} the output moves by {found.largest:.2g} (noise {found.noise:.1g}){tail}",
+            f"with {found.switch} the output moves by {found.largest:.2g} (noise "
+            f"{found.noise:.1g}){tail}",
             {
                 "switch": found.switch,
                 "moved_by": found.largest,
@@ -37,26 +38,34 @@ RULE = Rule(
     name="backend-disagreement",
     severity="warning",
     what=(
-        "A model has two ways to compute its attention (a fused kernel and a manual one, with and without weights, train "
-        "and eval), and they give different results on the same inputs, beyond rounding."
+        "A model has two ways to compute its attention (a fused kernel and a manual one, with "
+        "and without weights, train and eval), and they give different results on the same "
+        "inputs, beyond rounding."
     ),
     why=(
-        "Which one runs depends on the device, on a flag or on whether weights are asked for: the model that is evaluated "
-        "is not the one that was trained."
+        "Which one runs depends on the device, on a flag or on whether weights are asked for: "
+        "the model that is evaluated is not the one that was trained."
     ),
     fix=(
-        "Give both ways the same scale, mask, bias and cap: hand scale= and attn_mask= to the kernel, and where it has no "
-        "such argument (a soft cap) don't take that way."
+        "Give both ways the same scale, mask, bias and cap: hand scale= and attn_mask= to the "
+        "kernel, and where it has no such argument (a soft cap) don't take that way."
     ),
     proof=(
-        "Flags of the author's modules that choose a kernel (names with flash, fused, sdpa and the like), arguments that ask for "
-        "weights, and train mode where nothing is random are turned over, one at a time: the main output must not move by "
-        "more than the noise of the run and 1e-4 of its largest entry. Fused kernels are also run by every backend that "
-        "takes them, on the very tensors with their strides and on contiguous copies."
+        "Flags of the author's modules that choose a kernel (names with flash, fused, sdpa and "
+        "the like), arguments that ask for weights, and train mode where nothing is random are "
+        "turned over, one at a time: the main output must not move by more than the noise of "
+        "the run and 1e-4 of its largest entry. Fused kernels are also run by every backend "
+        "that takes them, on the very tensors with their strides and on contiguous copies."
     ),
-    limits="Only backends of this machine are run. Rows that are not finite are left to AS203 and AS802.",
-    sources=("https://github.com/pytorch/pytorch/issues/116333", "https://github.com/huggingface/pytorch-image-models/pull/2280"),
-    bad='''
+    limits=(
+        "Only backends of this machine are run. Rows that are not finite are left to AS203 and "
+        "AS802."
+    ),
+    sources=(
+        "https://github.com/pytorch/pytorch/issues/116333",
+        "https://github.com/huggingface/pytorch-image-models/pull/2280",
+    ),
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -81,8 +90,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -107,6 +116,6 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
+""",
     check=_check,
 )  # fmt: skip

@@ -23,8 +23,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
             continue
         others = "earlier tokens" if found.what == "a later token" else "all other samples"
         yield RULE.found(
-            f"the scores of {others} depend on {found.what}: changing it, with their own q and k as they were, "
-            f"moves their scores by up to {found.largest:.2g} (largest score {found.before:.2g}; in float64, so "
+            f"the scores of {others} depend on {found.what}: changing it, with their own q "
+            "and k as they were, "
+            f"moves their scores by up to {found.largest:.2g} (largest score "
+            f"{found.before:.2g}; in float64, so "
             "that rounding moves none)",
             {
                 "changed": found.what,
@@ -42,25 +44,33 @@ RULE = Rule(
     name="coupled-scale",
     severity="error",
     what=(
-        "Scores are scaled (or shifted) by a statistic over more than their own row: the standard deviation or the "
-        "largest entry of the whole tensor, or a count over the batch."
+        "Scores are scaled (or shifted) by a statistic over more than their own row: the "
+        "standard deviation or the largest entry of the whole tensor, or a count over the "
+        "batch."
     ),
     why=(
-        "What a sample gets depends on what else is in the batch, and under a causal mask on tokens that come later: "
-        "a model that is evaluated one by one, or generates token by token, is another one than was trained."
+        "What a sample gets depends on what else is in the batch, and under a causal mask on "
+        "tokens that come later: a model that is evaluated one by one, or generates token by "
+        "token, is another one than was trained."
     ),
     fix=(
-        "Divide by a constant, head_dim ** 0.5. A scale that adapts may be learned, or follow from one row alone: "
-        "a statistic with dim=-1 and keepdim=True, of visible keys only."
+        "Divide by a constant, head_dim ** 0.5. A scale that adapts may be learned, or follow "
+        "from one row alone: a statistic with dim=-1 and keepdim=True, of visible keys only."
     ),
     proof=(
-        "In float64, q and k of one sample (then of the last token of a causal call, then all inputs of one sample) are "
-        "changed: the scores of other samples, or of earlier tokens with one another, must not move at all. The line is that "
-        "of the first operation between q·k and the softmax whose result moves where it should not."
+        "In float64, q and k of one sample (then of the last token of a causal call, then all "
+        "inputs of one sample) are changed: the scores of other samples, or of earlier tokens "
+        "with one another, must not move at all. The line is that of the first operation "
+        "between q·k and the softmax whose result moves where it should not."
     ),
-    limits="Statistics over the heads or the keys of one query are not looked at: normalised rows are a design.",
-    sources=("https://arxiv.org/abs/1706.03762",),
-    bad='''
+    limits=(
+        "Statistics over the heads or the keys of one query are not looked at: normalised rows "
+        "are a design."
+    ),
+    sources=(
+        "https://arxiv.org/abs/1706.03762",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -82,8 +92,8 @@ class AdaptiveAttention(nn.Module):
 
 model = AdaptiveAttention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -104,7 +114,7 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
+""",
     check=_check,
     explains=("AS102", "AS201", "AS202", "AS302", "AS303", "AS403", "AS601"),
 )  # fmt: skip

@@ -28,7 +28,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     shown = ", ".join(f"{h.call.module or 'the model'}:{h.head}" for h in heads[:_MOST_SHOWN])
     more = f" and {len(heads) - _MOST_SHOWN} more" if len(heads) > _MOST_SHOWN else ""
     yield RULE.found(
-        f"{len(heads)} heads add nothing to the output of their attention (module:head): {shown}{more}",
+        f"{len(heads)} heads add nothing to the output of their attention (module:head): "
+        f"{shown}{more}",
         {
             "heads": [[h.call.module, h.call.index, h.head] for h in heads],
             "share_of_largest": [h.value for h in heads],
@@ -43,27 +44,29 @@ RULE = Rule(
     name="dead-head",
     severity="note",
     what=(
-        "A head's context does not change what the output projection returns: its values, or its part of "
-        "the projection, are zero."
+        "A head's context does not change what the output projection returns: its values, or "
+        "its part of the projection, are zero."
     ),
     why=(
-        "The head costs memory and time for nothing. In a trained or pruned model that is often meant; in a "
-        "new one it points at an initialisation or a copy that went wrong."
+        "The head costs memory and time for nothing. In a trained or pruned model that is often "
+        "meant; in a new one it points at an initialisation or a copy that went wrong."
     ),
     fix=(
-        "Prune the head, or look at how its values and its columns of the output projection came to be "
-        "zero."
+        "Prune the head, or look at how its values and its columns of the output projection "
+        "came to be zero."
     ),
     proof=(
-        "Each head's context is set to zero in float64: the output of the attention must move by more than "
-        "a millionth of what the head that matters most moves it by."
+        "Each head's context is set to zero in float64: the output of the attention must move "
+        "by more than a millionth of what the head that matters most moves it by."
     ),
     limits=(
-        "Where all heads add nothing (an output projection that starts at zero, a closed gate) none is "
-        "named. At most 512 heads of a model are looked at."
+        "Where all heads add nothing (an output projection that starts at zero, a closed gate) "
+        "none is named. At most 512 heads of a model are looked at."
     ),
-    sources=("https://arxiv.org/abs/1905.10650",),
-    bad='''
+    sources=(
+        "https://arxiv.org/abs/1905.10650",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -87,8 +90,8 @@ model = Attention().eval()
 with torch.no_grad():
     model.out.weight[:, 8:16] = 0
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -110,7 +113,7 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS902", "AS903"),
 )  # fmt: skip

@@ -30,7 +30,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     )
     more = f" and {len(heads) - _MOST_SHOWN} more" if len(heads) > _MOST_SHOWN else ""
     yield RULE.found(
-        f"{len(heads)} heads look at their own position alone (module:head, mean weight on it): {shown}{more}",
+        f"{len(heads)} heads look at their own position alone (module:head, mean weight on "
+        f"it): {shown}{more}",
         {
             "heads": [[h.call.module, h.call.index, h.head] for h in heads],
             "mean_weight": [h.value for h in heads],
@@ -45,23 +46,27 @@ RULE = Rule(
     name="diagonal-head",
     severity="note",
     what=(
-        "In a head each position gives nearly all its weight to itself: it moves nothing between tokens."
+        "In a head each position gives nearly all its weight to itself: it moves nothing "
+        "between tokens."
     ),
     why=(
-        "The head is a linear layer at the price of attention. One such head is a habit; a layer of them "
-        "means that scores are too large, or that tokens are not told apart by more than themselves."
+        "The head is a linear layer at the price of attention. One such head is a habit; a "
+        "layer of them means that scores are too large, or that tokens are not told apart by "
+        "more than themselves."
     ),
     fix=(
-        "Look at the scale (AS301) and the initialisation (AS901) where it is not trained; else nothing is "
-        "wrong."
+        "Look at the scale (AS301) and the initialisation (AS901) where it is not trained; else "
+        "nothing is wrong."
     ),
     proof=(
-        "The mean weight on the own position, over samples and positions from the second on, is 0.9 or "
-        "more."
+        "The mean weight on the own position, over samples and positions from the second on, is "
+        "0.9 or more."
     ),
     limits="Heads of calls whose queries and keys differ in number have no diagonal.",
-    sources=("https://arxiv.org/abs/1905.09418",),
-    bad='''
+    sources=(
+        "https://arxiv.org/abs/1905.09418",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -84,8 +89,8 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -107,6 +112,6 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
 )  # fmt: skip

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
+_SAME = 1e-6
+"""Relative to the largest entry: what kernels with other orders of sums may differ by."""
+
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.dropouts import dropped
@@ -26,7 +29,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if not active:
         return
     runs = repeated(subject)
-    if runs.largest <= subject.noise or runs.largest <= 2 * runs.again:
+    if runs.largest <= max(_SAME * runs.size, 2 * runs.again):
         return
     for each in active:
         operation = each.operation
@@ -62,14 +65,15 @@ RULE = Rule(
         "Pass the mode on: dropout_p=self.p if self.training else 0.0 for "
         "F.scaled_dot_product_attention, training=self.training for F.dropout; keep nn.Dropout "
         "in the constructor, in an nn.ModuleList where "
-        'there are several. Dropout in eval on purpose is declared by expect dropout = "on in eval".'
+        "there are several. Dropout in eval on purpose is declared by expect dropout = "
+        '"on in eval".'
     ),
     proof=(
         "The model is run in eval mode with two seeds; the rule fires where an operation that "
-        "drops was recorded and the outputs differ by more than the noise of the run, while the "
+        "drops was recorded and the outputs differ by more than 1e-6 of their size, while the "
         "same seed gives the same."
     ),
-    limits="Other random parts (sampled latents, noise that is added) are not dropout and are left alone.",
+    limits="Other random parts (sampled latents, added noise) are no dropout and are left alone.",
     sources=(
         "https://github.com/pytorch/pytorch/issues/124464",
         "https://github.com/huggingface/pytorch-image-models/pull/1978",

@@ -31,7 +31,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     )
     more = f" and {len(heads) - _MOST_SHOWN} more" if len(heads) > _MOST_SHOWN else ""
     yield RULE.found(
-        f"{len(heads)} heads have doubles with the same context, entry by entry (module:head = its doubles): {shown}{more}",
+        f"{len(heads)} heads have doubles with the same context, entry by entry (module:head "
+        f"= its doubles): {shown}{more}",
         {
             "heads": [[h.call.module, h.call.index, h.head] for h in heads],
             "doubles": [list(h.others) for h in heads],
@@ -46,23 +47,23 @@ RULE = Rule(
     name="duplicate-heads",
     severity="note",
     what=(
-        "Two heads have the same context on all inputs: one layer that was put into a list several times, "
-        "or weights that were copied."
+        "Two heads have the same context on all inputs: one layer that was put into a list "
+        "several times, or weights that were copied."
     ),
-    why=(
-        "Equal heads get equal gradients and stay equal: the model has fewer heads than it says."
-    ),
+    why="Equal heads get equal gradients and stay equal: the model has fewer heads than it says.",
     fix=(
-        "Build each head by itself: nn.ModuleList(Head() for _ in range(heads)) rather than [Head()] * "
-        "heads; start grown heads from fresh weights or with noise."
+        "Build each head by itself: nn.ModuleList(Head() for _ in range(heads)) rather than "
+        "[Head()] * heads; start grown heads from fresh weights or with noise."
     ),
     proof=(
-        "The recorded contexts of all heads of an attention (of all turns of a loop over heads) are "
-        "compared: two differ by no more than 1e-5 of the largest entry."
+        "The recorded contexts of all heads of an attention (of all turns of a loop over heads) "
+        "are compared: two differ by no more than 1e-5 of the largest entry."
     ),
     limits="Heads that only resemble each other are left alone: trained models have many.",
-    sources=("https://arxiv.org/abs/1905.10650",),
-    bad='''
+    sources=(
+        "https://arxiv.org/abs/1905.10650",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -89,8 +90,8 @@ with torch.no_grad():
     for part in model.qkv.bias.view(3, 4, 8):
         part[1] = part[0]
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -112,6 +113,6 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
 )  # fmt: skip

@@ -16,6 +16,9 @@ __all__ = ["RULE"]
 _LOW = 0.1
 """Mean entropy, relative to that of uniform weights, of a whole call."""
 
+_RESTING = 0.5
+"""Share of the rows in heads that rest on one key or on themselves: AS404 and AS405 tell those."""
+
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.course import course_of
@@ -24,7 +27,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     low = []
     for call in subject.calls:
         found = sharpness_of(subject, call)
-        if found is not None and found.entropy < _LOW:
+        if found is not None and found.entropy < _LOW and found.resting < _RESTING:
             low.append((call, found.entropy))
     if not low:
         return
@@ -32,7 +35,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     course = course_of(subject, call)
     where = ", ".join(dict.fromkeys(each.module or "the model" for each, _ in low[:8]))
     yield RULE.found(
-        f"the entropy of {len(low)} of {len(subject.calls)} calls is below {_LOW:g} of that of uniform weights "
+        f"the entropy of {len(low)} of {len(subject.calls)} calls is below {_LOW:g} of that "
+        "of uniform weights "
         f"({entropy:.2g} in the first): {where}",
         {
             "calls": [each.index for each, _ in low],
@@ -49,44 +53,51 @@ RULE = Rule(
     name="entropy-collapse",
     severity="warning",
     what=(
-        "The entropy of attention, over all heads of a call, is near zero: each query looks at one key. A single run gives a "
-        "note; a fall over training steps is a warning."
+        "The entropy of attention, over all heads of a call, is near zero: each query looks at "
+        "one key. A single run gives a note; a fall over training steps is a warning."
     ),
     why=(
-        "Entropy that falls to zero goes with oscillating losses and divergence. Trained models have single heads of this "
-        "kind by right; whole layers of them are rare."
+        "Entropy that falls to zero goes with oscillating losses and divergence. Trained models "
+        "have single heads of this kind by right; whole layers of them are rare."
     ),
     fix=(
-        "In training: a lower learning rate or longer warm-up, QK-norm or a cap on the scores. At initialisation, look for a "
-        "missing scale (AS301) or too large weights (AS901)."
+        "In training: a lower learning rate or longer warm-up, QK-norm or a cap on the scores. "
+        "At initialisation, look for a missing scale (AS301) or too large weights (AS901)."
     ),
     proof=(
-        "The mean entropy of all rows of a call that see more than one key, divided by the logarithm of the keys they see, is "
-        "below 0.1."
+        "The mean entropy of all rows of a call that see more than one key, divided by the "
+        "logarithm of the keys they see, is below 0.1."
     ),
     limits="One run can't show a trend: record training with the monitor for that.",
-    sources=("https://arxiv.org/abs/2303.06296",),
-    bad='''
+    sources=(
+        "https://arxiv.org/abs/2303.06296",
+    ),
+    bad="""
 import torch
 from torch import nn
 
 
-class Retrieval(nn.Module):
-    def __init__(self, width=32, slots=12):
+class Attention(nn.Module):
+    def __init__(self, width=32, heads=4):
         super().__init__()
-        self.keys = nn.Parameter(torch.eye(slots, width) * 9.0)
-        self.values = nn.Parameter(torch.randn(slots, width))
+        self.heads = heads
+        self.temperature = nn.Parameter(torch.tensor(45.0))
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
 
     def forward(self, x):
-        scores = x @ self.keys.T * x.shape[-1] ** -0.5
-        return scores.softmax(-1) @ self.values
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        q, k = nn.functional.normalize(q, dim=-1), nn.functional.normalize(k, dim=-1)
+        scores = q @ k.transpose(-2, -1) * self.temperature
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, n, d))
 
 
 torch.manual_seed(0)
-model = Retrieval().eval()
-inputs = 9.0 * torch.eye(12, 32)[torch.randint(0, 12, (3, 9))] + torch.randn(3, 9, 32) / 9
-''',
-    good='''
+model = Attention().eval()
+inputs = torch.randn(2, 150, 32)
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -108,7 +119,7 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS404", "AS405"),
 )  # fmt: skip

@@ -20,7 +20,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if intent is None or intent.value is not True:
         return
     from attnscope.checks.probes.later_tokens import later_tokens
-    from attnscope.checks.visibility.future import future_seen
+    from attnscope.checks.visibility.future import future_seen, has_empty_rows
 
     if not intent.sure and not _makes_triangle(subject):
         return
@@ -43,7 +43,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=each.line,
             call=each.layer.call,
         )
-    if found or side is not None:
+    if found or side is not None or has_empty_rows(subject, probed.stream):
         return
     place = _mixing(subject, probed, leak)
     if place is not None:

@@ -49,12 +49,12 @@ RULE = Rule(
     code="AS903",
     name="idle-parameter",
     severity="warning",
-    what="A parameter of an attention module takes no part in what it computes: it is built, and left out.",
+    what="A parameter of an attention module takes no part in what it computes.",
     why=(
         "A projection, norm, temperature or bias that was meant to be there is not; it never "
         "learns, weight decay shrinks it, and a checkpoint loads without complaint."
     ),
-    fix="Use it in the forward, or remove it. One that is optional is not built where it isn't used.",
+    fix="Use it in the forward, or remove it; build an optional one only where it is used.",
     proof=(
         "Every operation of a run is written down: the rule fires where no way leads from a "
         "parameter to any output. The parameters are then given other values, and the output "

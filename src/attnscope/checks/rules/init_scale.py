@@ -17,7 +17,7 @@ _LARGE = 12.0
 """Product of both gains; 1 for Xavier, 2 for Kaiming, 1/3 for nn.Linear's own."""
 
 _SPREAD = 6.0
-"""Standard deviation of scores at which a softmax over a hundred keys gives most rows to one key."""
+"""Standard deviation of scores at which a softmax gives most rows to one of a hundred keys."""
 
 _SMALL = 5e-3
 """Gain of each projection; 0.02 · √width is above that from width 1 on."""

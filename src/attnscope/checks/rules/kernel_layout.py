@@ -19,6 +19,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.structure.landing import runs_over_heads
     from attnscope.checks.structure.splitting import line_of_axes
 
+    if subject.crash is not None:
+        yield from _of_strides(subject.crash)
+        return
     for each in coded(subject):
         found = runs_over_heads(each)
         if found is None:
@@ -37,6 +40,25 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=each.call.source if kernel else line_of_axes(subject, each.call),
             call=each.call,
         )
+
+
+def _of_strides(crash: Exception) -> Iterator[Finding]:
+    from attnscope.checks.structure.strides import refused_strides
+
+    found = refused_strides(crash)
+    if found is None:
+        return
+    last = found.strides[-1]
+    yield RULE.found(
+        f"{found.name} {found.shape} has strides {found.strides}: neighbours of its last axis lie "
+        f"{last} apart, fused kernels take only 1, and no other kernel is allowed here",
+        {"operand": found.name, "shape": list(found.shape), "strides": list(found.strides)},
+        source=found.source,
+        fix=(
+            f"Give {found.name} dense memory. contiguous() does nothing where the last axis has "
+            "size 1: write clone(memory_format=torch.contiguous_format), or allow the math backend."
+        ),
+    )
 
 
 RULE = Rule(
@@ -111,6 +133,7 @@ model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
+    on_crash=True,
     explains=(
         "AS101", "AS103", "AS104", "AS201", "AS202", "AS205", "AS206", "AS208", "AS209", "AS210",
         "AS212", "AS301", "AS401", "AS402", "AS404", "AS405", "AS501", "AS503", "AS601",

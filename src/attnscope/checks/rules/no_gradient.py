@@ -77,7 +77,7 @@ RULE = Rule(
         "k are detached, computed under no_grad or in NumPy, chosen by argmax, or zero at the "
         "start; or the gradient isn't finite."
     ),
-    why="What attention looks at stays as it was at the start; only the values learn. The loss still falls.",
+    why="Attention keeps looking where it did at the start; only v learns. The loss still falls.",
     fix=(
         "Keep q, k and the weights in the graph: detach only the copy that is kept for looking "
         "at, leave no_grad and NumPy out of the way to the context, use a straight-through "

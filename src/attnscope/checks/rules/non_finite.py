@@ -54,7 +54,8 @@ def _message(found: NotFinite) -> str:
 
 
 _FIX_OF_EMPTY = (
-    "Let every query see at least itself, or fill with torch.finfo(scores.dtype).min instead of -inf "
+    "Let every query see at least itself, or fill with torch.finfo(scores.dtype).min instead "
+    "of -inf "
     "and leave the rows of padding out of what follows."
 )
 
@@ -62,23 +63,34 @@ RULE = Rule(
     code="AS802",
     name="non-finite",
     severity="error",
-    what="An output is NaN or infinite on ordinary inputs. The finding points at the first operation that made it so.",
+    what=(
+        "An output is NaN or infinite on ordinary inputs. The finding points at the first "
+        "operation that made it so."
+    ),
     why=(
-        "One such entry makes the loss NaN and, with the next step, every parameter. It often needs a certain input: "
-        "a sample that is all padding, a score above 88 in float32 or above 11 in float16."
+        "One such entry makes the loss NaN and, with the next step, every parameter. It often "
+        "needs a certain input: a sample that is all padding, a score above 88 in float32 or "
+        "above 11 in float16."
     ),
     fix=(
-        "Use torch.softmax, which subtracts the largest score of a row first, instead of exp and a sum; add an epsilon "
-        "to a norm before dividing by it; compute in float32 what overflows in float16; never fill with +inf."
+        "Use torch.softmax, which subtracts the largest score of a row first, instead of exp "
+        "and a sum; add an epsilon to a norm before dividing by it; compute in float32 what "
+        "overflows in float16; never fill with +inf."
     ),
     proof=(
-        "The outputs of the recorded run are not finite at real tokens. From there the recorded operations are followed "
-        "back along operands that are NaN or +inf, to the first one whose operands are all finite (-inf counts as finite: "
-        "it hides keys)."
+        "The outputs of the recorded run are not finite at real tokens. From there the recorded "
+        "operations are followed back along operands that are NaN or +inf, to the first one "
+        "whose operands are all finite (-inf counts as finite: it hides keys)."
     ),
-    limits="Only what the given inputs bring about is seen. Outputs at padded positions are left alone (see AS203).",
-    sources=("https://github.com/pytorch/pytorch/issues/103749", "https://github.com/pytorch/pytorch/issues/27968"),
-    bad='''
+    limits=(
+        "Only what the given inputs bring about is seen. Outputs at padded positions are left "
+        "alone (see AS203)."
+    ),
+    sources=(
+        "https://github.com/pytorch/pytorch/issues/103749",
+        "https://github.com/pytorch/pytorch/issues/27968",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -100,8 +112,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -123,7 +135,7 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
+""",
     check=_check,
     explains=("AS203", "AS204", "AS302", "AS304", "AS401", "AS402", "AS405", "AS902", "AS903"),
 )  # fmt: skip

@@ -77,13 +77,16 @@ RULE = Rule(
     code="AS502",
     name="position-axis",
     severity="error",
-    what="Positions are added along the wrong axis: samples get them, or all tokens get the same one.",
+    what="Positions are added along the wrong axis: samples get them, or all tokens get one.",
     why=(
         "The model has no order, and what it returns for a sample depends on its place in the "
         "batch. Broadcasting keeps the shapes right; it raises only once a batch is longer than "
         "the table."
     ),
-    fix="For (batch, length, width) add table[: x.size(1)], with the length on axis 1; x.size(0) belongs to (length, batch, width).",
+    fix=(
+        "For (batch, length, width) add table[: x.size(1)], with the length on axis 1; x.size(0) "
+        "belongs to (length, batch, width)."
+    ),
     proof=(
         "Additions in front of attention are read from the recorded run: what is added depends "
         "on no input, differs along the axis that attention keeps apart (the samples), and is "

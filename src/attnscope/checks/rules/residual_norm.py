@@ -28,13 +28,12 @@ def _finding(subject: Subject, each: Misplacement) -> Finding:
     tensors, around = subject.base.tape.tensors, each.around
     made = tensors[each.at.defines[0]].detach().double()
     size = float(made.square().mean().sqrt()) if made.numel() else 0.0
-    message, fix = _TEXTS[each.kind]
     return RULE.found(
-        message,
+        _TEXTS[each.kind],
         {"kind": each.kind, "operation": each.at.name, "rms_of_result": size},
         source=each.at.source,
         call=around.located.call,
-        fix=fix,
+        fix=_FIXES[each.kind],
     )
 
 
@@ -42,24 +41,26 @@ _TEXTS = {
     "after the norm": (
         "the residual around attention is taken after the norm: both operands of the sum come "
         "from the same norm, which cuts the stream in every layer, while the next sum of the "
-        "block takes it before its norm",
-        "Norm what the branch receives and add to the stream itself: x = x + attention(norm(x)).",
+        "block takes it before its norm"
     ),
     "doubled": (
         "the residual is doubled: what attention received (or returned) is added twice, so that "
-        "the stream counts with a factor of 2 in every layer",
-        "Add it once: either inside the attention module or around it.",
+        "the stream counts with a factor of 2 in every layer"
     ),
     "missing": (
         "attention has no residual: its result goes on without what it received, while the "
-        "feed-forward behind it has one; the only way through the block is through attention",
-        "Add the stream: x = x + attention(norm(x)), or x = norm(x + attention(x)).",
+        "feed-forward behind it has one; the only way through the block is through attention"
     ),
     "block input": (
         "the feed-forward adds what the block received instead of the sum behind attention: "
-        "attention's result reaches the output only through the feed-forward",
-        "Add the sum behind attention: x = x + attention(norm(x)); x = x + feed_forward(norm(x)).",
+        "attention's result reaches the output only through the feed-forward"
     ),
+}
+_FIXES = {
+    "after the norm": "Add to the stream itself, not to its norm: x = x + attention(norm(x)).",
+    "doubled": "Add it once: either inside the attention module or around it.",
+    "missing": "Add the stream: x = x + attention(norm(x)), or x = norm(x + attention(x)).",
+    "block input": "Add the sum: x = x + attention(norm(x)); x = x + feed_forward(norm(x)).",
 }
 
 RULE = Rule(
@@ -75,7 +76,10 @@ RULE = Rule(
         "is normed in each layer has no identity path, a doubled one grows by 2 a layer, a "
         "missing one loses rank. Weights depend on it, so it can't be mended after training."
     ),
-    fix="Pre-norm: x = x + attention(norm(x)). Post-norm: x = norm(x + attention(x)). The same for the feed-forward.",
+    fix=(
+        "Pre-norm: x = x + attention(norm(x)). Post-norm: x = norm(x + attention(x)). The same for "
+        "the feed-forward."
+    ),
     proof=(
         "Every operation of a run is written down. The rule reads the sum that attention's "
         "result joins and where its other operand comes from, through layout, dropout and "

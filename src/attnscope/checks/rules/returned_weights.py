@@ -19,7 +19,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
     for found in returned_otherwise(subject):
         yield RULE.found(
-            f"output{found.where} {found.shape}{found.when} is {found.what} of call {found.call.index}, "
+            f"output{found.where} {found.shape}{found.when} is {found.what} of call "
+            f"{found.call.index}, "
             f"not its weights: it differs from them by {found.error:.2g} and from what it is by "
             f"{found.remains:.1g}",
             {
@@ -41,35 +42,39 @@ RULE = Rule(
     name="returned-weights",
     severity="error",
     what=(
-        "A module returns, in the place of its attention weights, something else: scores before the softmax, weights "
-        "after dropout, their mean over the heads, weights computed again without the mask, or a log-sum-exp."
+        "A module returns, in the place of its attention weights, something else: scores before "
+        "the softmax, weights after dropout, their mean over the heads, weights computed again "
+        "without the mask, or a log-sum-exp."
     ),
     why="Whoever draws, prunes or explains by these weights looks at what the model did not do.",
     fix=(
-        "Return the tensor that meets v, before dropout: weights = scores.softmax(-1); context = dropout(weights) @ v; "
-        "return context, weights. With nn.MultiheadAttention pass average_attn_weights=False. Where a fused kernel keeps "
-        "no weights, compute them with its own scale, mask and bias, or return None."
+        "Return the tensor that meets v, before dropout: weights = scores.softmax(-1); context "
+        "= dropout(weights) @ v; return context, weights. With nn.MultiheadAttention pass "
+        "average_attn_weights=False. Where a fused kernel keeps no weights, compute them with "
+        "its own scale, mask and bias, or return None."
     ),
     proof=(
-        "Further outputs of the model are compared with the recorded weights of each call, in every usual layout. The rule "
-        "fires where an output equals no weights and does equal (within 0.1 %) another quantity of a call; or where "
-        "an output named after attention has no axes of queries and keys at all."
+        "Further outputs of the model are compared with the recorded weights of each call, in "
+        "every usual layout. The rule fires where an output equals no weights and does equal "
+        "(within 0.1 %) another quantity of a call; or where an output named after attention "
+        "has no axes of queries and keys at all."
     ),
     limits=(
-        "An output that matches nothing is left alone: it may be a mean over layers, or no weights. A mean over the heads is a "
-        "note unless the docstring speaks of single heads. Models of libraries are left alone."
+        "An output that matches nothing is left alone: it may be a mean over layers, or no "
+        "weights. A mean over the heads is a note unless the docstring speaks of single heads. "
+        "Models of libraries are left alone."
     ),
     sources=(
         "https://github.com/huggingface/transformers/issues/36096",
         "https://github.com/pytorch/pytorch/issues/34537",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
 
 class Attention(nn.Module):
-    """Returns the output and the attention weights."""
+    # returns the output and the attention weights
 
     def __init__(self, width=32, heads=4):
         super().__init__()
@@ -87,14 +92,14 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
 
 class Attention(nn.Module):
-    """Returns the output and the attention weights."""
+    # returns the output and the attention weights
 
     def __init__(self, width=32, heads=4):
         super().__init__()
@@ -112,6 +117,6 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
-''',
+""",
     check=_check,
 )  # fmt: skip

@@ -47,7 +47,7 @@ _FIXES = {
         "with rotate_half(x) = cat((-x2, x1), -1); repeat_interleave(2, -1) for pairs (2i, 2i + "
         "1). Mind the minus sign."
     ),
-    "axis": "Count positions along the axis of the tokens, before or after the transposition as the code has it.",
+    "axis": "Count positions along the axis of the tokens, as the code has it at that place.",
     "one side": "Turn q and k alike.",
     "twice": "Turn q and k once: either where they are projected, or where they meet.",
 }
@@ -66,7 +66,10 @@ RULE = Rule(
         "position, distances are lost or doubled, and long contexts and loaded checkpoints go "
         "wrong."
     ),
-    fix="Turn q and k once each, by position times frequency, in pairs that agree with the layout of cos and sin.",
+    fix=(
+        "Turn q and k once each, by position times frequency, in pairs that agree with the layout "
+        "of cos and sin."
+    ),
     proof=(
         "The tables that multiply q and k and differ from token to token, with cos² + sin² = 1, "
         "are found among the recorded operations. In float64 every token is put at the first "

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["RULE"]
 
 _SENSITIVITY = 0.1
-"""Mean of 1 - Σw² below which next to nothing of the gradient reaches q and k (uniform: 1 - 1/keys)."""
+"""Mean of 1 - Σw² below which q and k get next to no gradient (uniform weights: 1 - 1/keys)."""
 
 _ONE_HOT = 0.75
 """Share of the rows, over all heads, that must be one-hot."""
@@ -35,8 +35,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
             continue
         course = course_of(subject, call)
         yield RULE.found(
-            f"{found.one_hot:.0%} of the rows of all heads give one key nearly all weight (mean of 1 - Σw² is "
-            f"{found.sensitivity:.2g}, where uniform weights have {1 - 1 / call.keys:.2g}): the gradient of q and k "
+            f"{found.one_hot:.0%} of the rows of all heads give one key nearly all weight "
+            "(mean of 1 - Σw² is "
+            f"{found.sensitivity:.2g}, where uniform weights have {1 - 1 / call.keys:.2g}): "
+            "the gradient of q and k "
             "has this factor",
             {
                 "sensitivity": found.sensitivity,
@@ -53,23 +55,30 @@ RULE = Rule(
     code="AS302",
     name="saturated",
     severity="warning",
-    what="Nearly all rows of nearly all heads of a call are one-hot: the scores are so large that the softmax is an argmax.",
+    what=(
+        "Nearly all rows of nearly all heads of a call are one-hot: the scores are so large "
+        "that the softmax is an argmax."
+    ),
     why=(
-        "The derivative of a softmax is w(1 - w): where one weight is 1, q and k get no gradient and attention stays as it "
-        "was drawn. Runs whose scores grow so far diverge."
+        "The derivative of a softmax is w(1 - w): where one weight is 1, q and k get no "
+        "gradient and attention stays as it was drawn. Runs whose scores grow so far diverge."
     ),
     fix=(
-        "Look for a missing scale (AS301) or too large an initialisation (AS901) first. Else normalise q and k "
-        "(QK-norm), cap the scores, or bound the temperature that is learned."
+        "Look for a missing scale (AS301) or too large an initialisation (AS901) first. Else "
+        "normalise q and k (QK-norm), cap the scores, or bound the temperature that is learned."
     ),
     proof=(
-        "From the recorded weights of rows that see more than one key: the mean of 1 - Σw², which is the trace of the "
-        "softmax's derivative, is below 0.1, and at least three rows of four are below 0.05. Heads that rest on one key or on "
-        "their own position (sinks, previous-token heads) must not make up half of the rows."
+        "From the recorded weights of rows that see more than one key: the mean of 1 - Σw², "
+        "which is the trace of the softmax's derivative, is below 0.1, and at least three rows "
+        "of four are below 0.05. Heads that rest on one key or on their own position (sinks, "
+        "previous-token heads) must not make up half of the rows."
     ),
     limits="Single sharp heads are common in trained models and are left alone.",
-    sources=("https://arxiv.org/abs/2303.06296", "https://arxiv.org/abs/2309.14322"),
-    bad='''
+    sources=(
+        "https://arxiv.org/abs/2303.06296",
+        "https://arxiv.org/abs/2309.14322",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -93,8 +102,8 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -116,7 +125,7 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=("AS403", "AS405", "AS404", "AS902"),
 )  # fmt: skip

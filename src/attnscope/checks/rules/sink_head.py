@@ -31,7 +31,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     )
     more = f" and {len(heads) - _MOST_SHOWN} more" if len(heads) > _MOST_SHOWN else ""
     yield RULE.found(
-        f"{len(heads)} heads give most of their weight to one key, whatever the query (module:head): {shown}{more}",
+        f"{len(heads)} heads give most of their weight to one key, whatever the query "
+        f"(module:head): {shown}{more}",
         {
             "heads": [[h.call.module, h.call.index, h.head] for h in heads],
             "keys": [h.key for h in heads],
@@ -47,22 +48,27 @@ RULE = Rule(
     name="sink-head",
     severity="note",
     what=(
-        "A head gives most of its weight to one and the same key, mostly the first: an attention sink."
+        "A head gives most of its weight to one and the same key, mostly the first: an "
+        "attention sink."
     ),
     why=(
-        "Trained language models rest heads on the first token when they have nothing to say. That key must "
-        "then not be evicted from a cache, quantised coarsely or masked."
+        "Trained language models rest heads on the first token when they have nothing to say. "
+        "That key must then not be evicted from a cache, quantised coarsely or masked."
     ),
     fix=(
-        "Nothing is wrong. Keep the first tokens in a rolling cache; learned sinks or registers take the "
-        "place of a real token."
+        "Nothing is wrong. Keep the first tokens in a rolling cache; learned sinks or registers "
+        "take the place of a real token."
     ),
     proof=(
-        "The mean weight of a key over all samples and over all queries from the fourth on is 0.6 or more."
+        "The mean weight of a key over all samples and over all queries from the fourth on is "
+        "0.6 or more."
     ),
     limits="On a single batch; a key that all these inputs share looks the same.",
-    sources=("https://arxiv.org/abs/2309.17453", "https://arxiv.org/abs/2402.17762",),
-    bad='''
+    sources=(
+        "https://arxiv.org/abs/2309.17453",
+        "https://arxiv.org/abs/2402.17762",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -85,8 +91,8 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -108,6 +114,6 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
 )  # fmt: skip

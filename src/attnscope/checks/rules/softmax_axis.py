@@ -80,7 +80,8 @@ def _of_outside(outside: Outside) -> str:
             "whatever the score"
         )
     return (
-        f"the softmax over axis {outside.axis} of {outside.shape} runs over the {outside.size} samples "
+        f"the softmax over axis {outside.axis} of {outside.shape} runs over the "
+        f"{outside.size} samples "
         "of the batch: changing one sample changes the weights of the others"
     )
 
@@ -95,28 +96,32 @@ RULE = Rule(
     name="softmax-axis",
     severity="error",
     what=(
-        "The softmax runs over the queries, the heads or the batch instead of over the keys, or over an axis "
-        "of one entry, or a second time over its own result; or its result meets v transposed."
+        "The softmax runs over the queries, the heads or the batch instead of over the keys, or "
+        "over an axis of one entry, or a second time over its own result; or its result meets v "
+        "transposed."
     ),
     why=(
-        "The weights of a query no longer say how it divides its attention: they sum to anything, keys compete "
-        "for queries, and under a causal mask the past learns from the future. It trains, so nobody notices."
+        "The weights of a query no longer say how it divides its attention: they sum to "
+        "anything, keys compete for queries, and under a causal mask the past learns from the "
+        "future. It trains, so nobody notices."
     ),
     fix="Normalise over the keys: scores.softmax(dim=-1) for scores (..., queries, keys).",
     proof=(
-        "The weights as they meet v are recomputed in float64: the rule fires where rows do not sum to one over "
-        "the keys, and do (within 1e-6) over the queries, the heads or the batch. Weights that are divided by their "
-        "sum over the keys afterwards, as in slot attention, sum to one and are left alone."
+        "The weights as they meet v are recomputed in float64: the rule fires where rows do not "
+        "sum to one over the keys, and do (within 1e-6) over the queries, the heads or the "
+        "batch. Weights that are divided by their sum over the keys afterwards, as in slot "
+        "attention, sum to one and are left alone."
     ),
     limits=(
-        "Weights that are masked, dropped or gated after the softmax sum to nothing known: there the recorded "
-        "operation alone is looked at. With one query, one head and one sample no other axis can be told."
+        "Weights that are masked, dropped or gated after the softmax sum to nothing known: "
+        "there the recorded operation alone is looked at. With one query, one head and one "
+        "sample no other axis can be told."
     ),
     sources=(
         "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
         "https://arxiv.org/abs/2006.15055",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -138,8 +143,8 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -161,10 +166,10 @@ class Attention(nn.Module):
 
 model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
-''',
+""",
     check=_check,
     explains=(
-        "AS102", "AS201", "AS202", "AS203", "AS204", "AS205", "AS206", "AS212", "AS302", "AS305", "AS401",
-        "AS402", "AS403", "AS404", "AS405", "AS803", "AS902", "AS903",
+        "AS102", "AS201", "AS202", "AS203", "AS204", "AS205", "AS206", "AS212", "AS302",
+        "AS305", "AS401", "AS402", "AS403", "AS404", "AS405", "AS803", "AS902", "AS903",
     ),
 )  # fmt: skip

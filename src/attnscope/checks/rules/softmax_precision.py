@@ -27,8 +27,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
             else "is what the context is off from what"
         )
         yield RULE.found(
-            f"the softmax is computed in {lost.dtype}: {lost.high:.1%} {what} q and k say in float64 (95th "
-            f"percentile of the rows; mean {lost.mean:.1%}; one rounding of {lost.dtype} is {lost.rounding:.1%})",
+            f"the softmax is computed in {lost.dtype}: {lost.high:.1%} {what} q and k say in "
+            "float64 (95th "
+            f"percentile of the rows; mean {lost.mean:.1%}; one rounding of {lost.dtype} is "
+            f"{lost.rounding:.1%})",
             {
                 "of": lost.of,
                 "mean": lost.mean,
@@ -46,25 +48,36 @@ RULE = Rule(
     name="softmax-precision",
     severity="warning",
     what=(
-        "Scores, their exponentials or their sum are kept in float16 or bfloat16 up to the weights, and the scores are so "
-        "large that the weights are wrong by more than the type's own rounding."
+        "Scores, their exponentials or their sum are kept in float16 or bfloat16 up to the "
+        "weights, and the scores are so large that the weights are wrong by more than the "
+        "type's own rounding."
     ),
     why=(
-        "bfloat16 has 8 bits: a score of 40 is known to within 0.25, and its weight to within a quarter. Sums over hundreds "
-        "of keys stop growing. Long inputs and sharp heads suffer first, and only in half precision."
+        "In bfloat16, with its 8 bits, a score of 40 is known to within 0.25, and its weight to within a "
+        "quarter. Sums over hundreds of keys stop growing. Long inputs and sharp heads suffer "
+        "first, and only in half precision."
     ),
     fix=(
-        "Compute the product in float32 and the softmax with it: scores = q.float() @ k.float().transpose(-2, -1); "
-        "weights = scores.softmax(-1).to(v.dtype); running sums in float32 too. Fused kernels do that themselves."
+        "Compute the product in float32 and the softmax with it: scores = q.float() @ "
+        "k.float().transpose(-2, -1); weights = scores.softmax(-1).to(v.dtype); running sums in "
+        "float32 too. Fused kernels do that themselves."
     ),
     proof=(
-        "The recorded q and k, as they are in half precision, are taken through the same operations in float64: half the sum "
-        "of |difference| of a row of weights is the weight that went elsewhere. The rule fires where that passes 3 roundings "
-        "of the type in more than one row of twenty. For attention in blocks the context is compared in the same way."
+        "The recorded q and k, as they are in half precision, are taken through the same "
+        "operations in float64: half the sum of |difference| of a row of weights is the weight "
+        "that went elsewhere. The rule fires where that passes 3 roundings of the type in more "
+        "than one row of twenty. For attention in blocks the context is compared in the same "
+        "way."
     ),
-    limits="A softmax that is upcast to float32 is left alone, although scores that were rounded before stay rounded.",
-    sources=("https://docs.pytorch.org/docs/stable/amp.html", "https://arxiv.org/abs/2205.14135"),
-    bad='''
+    limits=(
+        "A softmax that is upcast to float32 is left alone, although scores that were rounded "
+        "before stay rounded."
+    ),
+    sources=(
+        "https://docs.pytorch.org/docs/stable/amp.html",
+        "https://arxiv.org/abs/2205.14135",
+    ),
+    bad="""
 import torch
 from torch import nn
 
@@ -75,7 +88,7 @@ class Attention(nn.Module):
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        nn.init.normal_(self.qkv.weight, std=0.4)
+        nn.init.normal_(self.qkv.weight, std=0.6)
 
     def forward(self, x):
         b, n, d = x.shape
@@ -87,8 +100,8 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().to(torch.bfloat16).eval()
 inputs = torch.randn(2, 150, 32).to(torch.bfloat16)
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -99,7 +112,7 @@ class Attention(nn.Module):
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        nn.init.normal_(self.qkv.weight, std=0.4)
+        nn.init.normal_(self.qkv.weight, std=0.6)
 
     def forward(self, x):
         b, n, d = x.shape
@@ -112,6 +125,6 @@ class Attention(nn.Module):
 torch.manual_seed(0)
 model = Attention().to(torch.bfloat16).eval()
 inputs = torch.randn(2, 150, 32).to(torch.bfloat16)
-''',
+""",
     check=_check,
 )  # fmt: skip

@@ -39,7 +39,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
         return
     for left in left_over(subject):
         yield RULE.found(
-            f"{len(left.unused)} of the {left.width} features that are projected reach no head and no output "
+            f"{len(left.unused)} of the {left.width} features that are projected reach no "
+            "head and no output "
             f"(changing them moves nothing): the heads take {left.width - len(left.unused)}",
             {"width": left.width, "unused_features": list(left.unused[:64])},
             source=left.source,
@@ -52,33 +53,36 @@ RULE = Rule(
     name="width-mismatch",
     severity="error",
     what=(
-        "The widths of q and k differ, kv heads are not as many as query heads, a view does not fit what was projected, a "
-        "mask does not broadcast over the scores, or heads leave features of a projection over. Where PyTorch already "
-        "raised, this is the explanation."
+        "The widths of q and k differ, kv heads are not as many as query heads, a view does not "
+        "fit what was projected, a mask does not broadcast over the scores, or heads leave "
+        "features of a projection over. Where PyTorch already raised, this is the explanation."
     ),
     why=(
-        "PyTorch's message speaks of mat1, tensor a and dimension 1, far from the heads and widths that were chosen. "
-        "Features that are left over raise nothing: the model is narrower than its config says, and their parameters "
-        "never learn."
+        "PyTorch's message speaks of mat1, tensor a and dimension 1, far from the heads and "
+        "widths that were chosen. Features that are left over raise nothing: the model is "
+        "narrower than its config says, and their parameters never learn."
     ),
     fix=(
-        "Let q and k share one head_dim, heads · head_dim be the width that is projected, and heads · value_dim "
-        "what the output projection takes; choose heads that divide the width."
+        "Let q and k share one head_dim, heads · head_dim be the width that is projected, and "
+        "heads · value_dim what the output projection takes; choose heads that divide the "
+        "width."
     ),
     proof=(
-        "Where the forward raised: the author's line, and the shapes of everything named there, as they stood when it "
-        "raised. Where it did not: the entries of each projection are numbered and followed to the heads; those that land "
-        "nowhere are changed in float64, and no output moves."
+        "Where the forward raised: the author's line, and the shapes of everything named there, "
+        "as they stood when it raised. Where it did not: the entries of each projection are "
+        "numbered and followed to the heads; those that land nowhere are changed in float64, "
+        "and no output moves."
     ),
     limits=(
-        "A forward that raises for another reason is not explained: its own message stands. Features are followed through "
-        "rearrangements alone, not through rotary embeddings or norms."
+        "A forward that raises for another reason is not explained: its own message stands. "
+        "Features are followed through rearrangements alone, not through rotary embeddings or "
+        "norms."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/pull/18334",
         "https://github.com/jadore801120/attention-is-all-you-need-pytorch/issues/211",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -102,8 +106,8 @@ class CrossAttention(nn.Module):
 
 model = CrossAttention().eval()
 inputs = {"x": torch.randn(3, 7, 32), "memory": torch.randn(3, 11, 20)}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -127,7 +131,7 @@ class CrossAttention(nn.Module):
 
 model = CrossAttention().eval()
 inputs = {"x": torch.randn(3, 7, 32), "memory": torch.randn(3, 11, 20)}
-''',
+""",
     check=_check,
     explains=("AS211", "AS903"),
     on_crash=True,

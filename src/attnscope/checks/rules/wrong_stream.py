@@ -21,7 +21,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
         name = found.unread.stream.name
         where = found.call.module or "the model"
         effect = (
-            f"every token of {name} was changed: no output moves by more than {found.unread.largest:.1g} "
+            f"every token of {name} was changed: no output moves by more than "
+            f"{found.unread.largest:.1g} "
             f"(noise {found.unread.noise:.1g})"
             if found.unread.is_idle
             else f"{name} was changed as a whole: neither q, k nor v of this call moves"
@@ -44,32 +45,36 @@ RULE = Rule(
     name="wrong-stream",
     severity="error",
     what=(
-        "Cross-attention whose keys and values are made from its own queries' sequence instead of the context: "
-        "the decoder reads itself, and the encoder's output, the text or the memory is never looked at."
+        "Cross-attention whose keys and values are made from its own queries' sequence instead "
+        "of the context: the decoder reads itself, and the encoder's output, the text or the "
+        "memory is never looked at."
     ),
     why=(
-        "Shapes fit, self-attention learns something, and conditioning has no effect: captions without the picture, "
-        "translations without the source."
+        "Shapes fit, self-attention learns something, and conditioning has no effect: captions "
+        "without the picture, translations without the source."
     ),
     fix=(
-        "Hand the context to the layer, and project k and v from it: self.cross(query=x, key=memory, value=memory), "
-        "decoder(tgt, memory), k, v = self.to_kv(context).chunk(2, -1)."
+        "Hand the context to the layer, and project k and v from it: self.cross(query=x, "
+        "key=memory, value=memory), decoder(tgt, memory), k, v = self.to_kv(context).chunk(2, "
+        "-1)."
     ),
     proof=(
-        "Every token of the sequence is changed: no output moves beyond the noise of the run, and, in float64, no k and "
-        "no v of any call moves at all. The line is that of the call of the outermost module that no longer receives "
-        "the sequence, or of the projection of k where all of them do. Also: a call that reads its own sequence beside "
-        "projected keys and values of the other one that nothing uses, where its sister in the same module reads across."
+        "Every token of the sequence is changed: no output moves beyond the noise of the run, "
+        "and, in float64, no k and no v of any call moves at all. The line is that of the call "
+        "of the outermost module that no longer receives the sequence, or of the projection of "
+        "k where all of them do. Also: a call that reads its own sequence beside projected keys "
+        "and values of the other one that nothing uses, where its sister in the same module "
+        "reads across."
     ),
     limits=(
-        "A gate at zero hides the effect and not the reading, so it is no finding. An input that is no sequence, or that no "
-        "attention is there for, is told by AS208."
+        "A gate at zero hides the effect and not the reading, so it is no finding. An input "
+        "that is no sequence, or that no attention is there for, is told by AS208."
     ),
     sources=(
         "https://github.com/kyegomez/FlashMHA/issues/3",
         "https://arxiv.org/abs/1706.03762",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -87,8 +92,8 @@ class DecoderLayer(nn.Module):
 
 model = DecoderLayer().eval()
 inputs = {"x": torch.randn(3, 7, 32), "memory": torch.randn(3, 11, 32)}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -106,7 +111,7 @@ class DecoderLayer(nn.Module):
 
 model = DecoderLayer().eval()
 inputs = {"x": torch.randn(3, 7, 32), "memory": torch.randn(3, 11, 32)}
-''',
+""",
     check=_check,
     explains=("AS201", "AS202", "AS208", "AS902", "AS903"),
 )  # fmt: skip

@@ -38,7 +38,8 @@ _SCALES: dict[str, Callable[[float], float]] = {
     "attention_scaling": lambda value: value,
 }
 _CAPS = (
-    "attn_logit_softcapping attn_logit_softcap attn_softcap attention_softcap softcap attn_logit_cap "
+    "attn_logit_softcapping attn_logit_softcap attn_softcap attention_softcap softcap "
+    "attn_logit_cap "
     "logit_cap attention_logit_cap attn_soft_cap"
 ).split()
 _WINDOWS = "sliding_window window_size attention_window local_window attn_window window".split()
@@ -127,7 +128,10 @@ def _scale(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | N
     if math.isclose(scale, wanted, rel_tol=_SAME):
         return None
     name = name_of_scale(scale, call.head_dim, call.heads)
-    text = f"config.{key} is {value:g}, which makes the scale {wanted:.6g}, and scores are q·k times {name}"
+    text = (
+        f"config.{key} is {value:g}, which makes the scale {wanted:.6g}, and scores are q·k times "
+        f"{name}"
+    )
     course = course_of(subject, call)
     factors = factors_of(subject, call)
     odd = [f.operation for f in factors if math.isclose(f.number, scale, rel_tol=_SAME)]
@@ -157,8 +161,8 @@ def _sink(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | No
     known = call.recipe.normaliser == "softmax" and "sinks" not in call.recipe.unknown
     if key is None or course is None or not known or call.recipe.sinks is not None:
         return None
-    text = f"config.{key} is True and no sink takes part in the softmax: its rows sum to one over the keys"
-    return Unused(call, key, True, None, text, course.line(course.softmax))
+    text = f"config.{key} is True and no sink takes part: rows sum to one over the keys"
+    return Unused(call, key, settings[key], None, text, course.line(course.softmax))
 
 
 def _window(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> Iterator[Unused]:
@@ -192,7 +196,8 @@ def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> It
     source = _turned_at(subject, call, operation.source if operation is not None else None)
     base = _number(settings, _BASES)
     if base is not None and not any(math.isclose(t.base, base[1], rel_tol=_BASE) for t in tables):
-        text = f"config.{base[0]} is {base[1]:g} and the rotary tables have the base {tables[0].base:.6g}"
+        found = tables[0].base
+        text = f"config.{base[0]} is {base[1]:g} and the rotary tables have the base {found:.6g}"
         yield Unused(call, base[0], base[1], tables[0].base, text, source)
     share = _number(settings, _SHARES)
     if share is None or share[1] > 1 or call.head_dim % 2:
@@ -201,7 +206,8 @@ def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> It
     widths = {table.channels for table in tables}
     if wanted not in widths and widths == {call.head_dim}:
         text = (
-            f"config.{share[0]} is {share[1]:g}, that is {wanted} of {call.head_dim} channels of a head, "
+            f"config.{share[0]} is {share[1]:g}, that is {wanted} of {call.head_dim} channels "
+            "of a head, "
             f"and the rotary tables turn {call.head_dim}"
         )
         yield Unused(call, share[0], wanted, call.head_dim, text, source)

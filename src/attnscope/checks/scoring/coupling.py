@@ -20,6 +20,9 @@ from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Coupled", "coupled"]
 
+_FILLS = -1e4
+"""Scores below are fills of a mask."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Coupled:
@@ -35,7 +38,7 @@ class Coupled:
 
 
 def coupled(subject: Subject, call: Call) -> Coupled | None:
-    """Change q and k of the last sample, then of the last token, then all inputs of the last sample.
+    """Change q and k of the last sample, then of the last token, then all that a sample is given.
 
     Returns what moved the scores of others; None: nothing did, or it can't be run.
     """
@@ -94,8 +97,8 @@ def _by_inputs(subject: Subject, course: Course) -> Coupled | None:
     before, after = _scores(course, {}), _scores(course, changed)
     if not bool(differs(before[:-1], after[:-1]).any()):
         return None
-    what = "the inputs of another sample"
-    return _found(course, what, before[:-1], after[:-1], changed, batch)
+    pair = before[:-1], after[:-1]
+    return _found(course, "the inputs of another sample", *pair, changed, batch)
 
 
 def _other(course: Course, part: object) -> dict[int, Tensor]:
@@ -113,11 +116,11 @@ def _other(course: Course, part: object) -> dict[int, Tensor]:
 
 
 def _scores(course: Course, changed: Mapping[int, Tensor]) -> Tensor:
-    """Return the operand of the softmax, (batch, heads, queries, keys), with hidden ones at zero."""
+    """Return the scores, (batch, heads, queries, keys), with hidden ones at zero."""
     values = course.located.spots["scores"]
     made = course.tape.run([value for value, _ in values], changed, wide=True)
     scores = course.located.read("scores", made)
-    return scores.masked_fill(scores.isinf() | (scores < -1e4), 0.0)
+    return scores.masked_fill(scores.isinf() | (scores < _FILLS), 0.0)
 
 
 def _found(

@@ -18,7 +18,7 @@ __all__ = ["Lost", "lost_in_half"]
 _HALVES = (torch.float16, torch.bfloat16)
 
 _ROUNDINGS = 3.0
-"""Roundings of the type by which weights may be off: one of the weights themselves, one of the scores."""
+"""Roundings of the type by which weights may be off: their own, and that of the scores."""
 
 
 @dataclass(frozen=True, slots=True)

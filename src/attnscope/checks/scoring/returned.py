@@ -24,9 +24,13 @@ _NAMED = re.compile(r"attn|attention|align|weights$|maps?$")
 _NOT_WEIGHTS = re.compile(r"hidden|state|output$|mask|embed|logits|loss|cache|past")
 _ASKED = re.compile(r"^(need_weights|output_attentions|return_(attn|attention|weights|attentions))")
 _PER_HEAD = re.compile(
-    r"(every|each|per|all)\s+(the\s+)?(attention\s+)?heads?|batch,\s*\w*heads|map per head", re.I
+    r"(every|each|per|all)\s+(the\s+)?(attention\s+)?heads?|batch,\s*\w*heads|map per head",
+    re.IGNORECASE,
 )
 _LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.")
+_FILLS = -1e4
+"""Scores below are fills of a mask."""
+
 _CLOSE = 1e-3
 """Largest difference, relative, of two tensors that are one but for a half type's rounding."""
 
@@ -255,7 +259,7 @@ def _gap(a: Tensor, b: Tensor) -> float:
 
 
 def _without_fills(tensor: Tensor) -> Tensor:
-    return tensor.masked_fill(tensor <= -1e4, float("-inf"))  # noqa: PLR2004  fills of masks
+    return tensor.masked_fill(tensor <= _FILLS, float("-inf"))
 
 
 def _fits(given: Tensor, calls: list[Call]) -> bool:

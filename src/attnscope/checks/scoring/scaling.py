@@ -27,7 +27,7 @@ _SAME = 1e-3
 """Relative difference up to which two scales are one."""
 
 _LOUD = 1.5
-"""Standard deviation of unscaled scores from which they are too large: softmax starts to be sharp."""
+"""Standard deviation of unscaled scores from which they are too large for a softmax."""
 
 _FRESH = (0.2, 2.5)
 """Standard deviation that scores at initialisation have where they are scaled by 1/√head_dim."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import torch
 from torch import Tensor
@@ -121,7 +121,7 @@ def growing(subject: Subject, *, times: float, steep: float) -> Iterator[Growth]
         known = [each for each in spreads if each is not None]
         if len(known) < len(spreads) or known[-1] < steep or known[-1] < times * known[0]:
             continue
-        rising = sum(b > a for a, b in zip(known, known[1:], strict=False))
+        rising = sum(b > a for a, b in pairwise(known))
         if rising >= len(known) - 2:
             at = next(n for n, each in enumerate(known) if each >= steep)
             yield Growth(calls[at], tuple(known))

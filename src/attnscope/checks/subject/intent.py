@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -191,8 +191,11 @@ def _is_causal_edge(call: ast.Call) -> bool:
     try:
         known = ast.literal_eval(edges[0])
     except ValueError:
-        named = {
-            ast.unparse(n) for n in ast.walk(edges[0]) if isinstance(n, ast.Name | ast.Attribute)
-        }
+        own = {n.attr for n in ast.walk(edges[0]) if _is_own(n)}
+        named = {n.id for n in ast.walk(edges[0]) if isinstance(n, ast.Name)} - {"self"} | own
         return len(named) > 1
     return isinstance(known, int) and abs(known) <= _LARGEST_DIAGONAL
+
+
+def _is_own(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "self"

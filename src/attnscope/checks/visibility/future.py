@@ -16,7 +16,7 @@ from attnscope.checks.visibility.layers import Layer, layers_of
 from attnscope.checks.visibility.prefix import prefix_of
 from attnscope.differ.sides.side import Side
 
-__all__ = ["Future", "all_of_stream", "future_seen", "hidden_rows"]
+__all__ = ["Future", "all_of_stream", "future_seen", "has_empty_rows", "hidden_rows"]
 
 _MOST = 64
 """Tokens up to which every pair is looked at."""
@@ -64,6 +64,16 @@ def future_seen(subject: Subject, stream: Stream, side: Side | None = None) -> I
         query, key = _furthest(pairs * ahead)
         share = float(pairs.sum()) / max(1, int(later.sum()))
         yield Future(layer, pairs, query, key, share, _line(subject, layer, pairs, right))
+
+
+def has_empty_rows(subject: Subject, stream: Stream) -> bool:
+    """Return whether a real position is let see nothing, and so may see everything by accident."""
+    real = _real(subject, stream)
+    return any(
+        bool((hidden_rows(layer) & real).any())
+        for layer in all_of_stream(subject, stream)
+        if layer.queries == real.shape[1]
+    )
 
 
 def _furthest(ahead: Tensor) -> tuple[int, int]:

@@ -275,6 +275,8 @@ def _own(
     """Return whether queries and keys are tokens of one sequence: made of the same inputs."""
     if {tokens.count for tokens in given.values()} != {rows.count}:
         return False
+    if _is_bare(subject):
+        return True
     asks = calls[0].received.get("q")
     if asks is None:
         asks = calls[0].spots["q"][0][0]
@@ -287,6 +289,12 @@ def _own(
     return all(_made_of(side, asks, streams) == _made_of(side, value, streams) for value in given)
 
 
+def _is_bare(subject: Subject) -> bool:
+    """Return whether q, k and v are handed over as they are."""
+    main = subject.roles.main
+    return main is not None and main.kind == "heads"
+
+
 def _reads(subject: Subject, side: Side, given: Iterable[int]) -> frozenset[str]:
     """Return the names of the sequences that some values are made of."""
     known = {
@@ -294,7 +302,9 @@ def _reads(subject: Subject, side: Side, given: Iterable[int]) -> frozenset[str]
         for stream in subject.roles.streams
         if (value := value_in(side, subject.given, stream.name)) is not None
     }
-    return frozenset(known[v] for each in given for v in _made_of(side, each, set(known)))
+    found = frozenset(known[v] for each in given for v in _made_of(side, each, set(known)))
+    main = subject.roles.main
+    return found | {main.name} if main is not None and _is_bare(subject) else found
 
 
 def _made_of(side: Side, value: int, inputs: set[int]) -> set[int]:

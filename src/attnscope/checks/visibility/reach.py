@@ -86,8 +86,7 @@ def _fits(subject: Subject, stream: Stream, layer: Layer, window: int | None) ->
         return True
     if window is None or _is_causal(layer):
         return False
-    # to both sides: half of the window on each, too, and windows that don't count the query itself
-    for other in {window + 1, window // 2 + 1, (window + 1) // 2}:
+    for other in {window // 2 + 1, (window + 1) // 2}:  # half of it to each side
         far, near = _wrong(subject, stream, layer, other)
         if not bool(far.any()) and not bool(near.any()):
             return True

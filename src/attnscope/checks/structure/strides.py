@@ -1,0 +1,47 @@
+"""Why a kernel refused its operands: what it was given, read from where it raised."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from attnscope.calls.source import Source
+from attnscope.capture.step import Step
+from attnscope.checks.lines import line_of
+
+__all__ = ["Strides", "refused_strides"]
+
+_REFUSED = "No available kernel"
+_KERNEL = "scaled_dot_product_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """An operand whose last axis isn't dense. name: query, key or value; source: the call."""
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    source: Source | None
+
+
+def refused_strides(error: BaseException) -> Strides | None:
+    """Return the operand whose strides no fused kernel takes, where that is why a kernel raised."""
+    if _REFUSED not in str(error):
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        step = frame.f_locals.get("step")
+        if not isinstance(step, Step) or step.name != _KERNEL:
+            continue
+        for name, tensor in zip(("query", "key", "value"), _operands(step), strict=False):
+            if tensor.stride(-1) != 1:
+                shape = tuple(tensor.shape)
+                return Strides(name, shape, tuple(tensor.stride()), line_of(error))
+    return None
+
+
+def _operands(step: Step) -> list[Tensor]:
+    named = [step.kwargs.get(name) for name in ("query", "key", "value")]
+    return [each for each in (*step.args[:3], *named) if isinstance(each, Tensor)]

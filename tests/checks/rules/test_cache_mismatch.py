@@ -1,0 +1,222 @@
+"""AS601: what a cache gets wrong, told at the line that does it; caches in all their forms."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attnscope
+from attnscope.checks.finding import Finding
+from tests.checks.marks import marked
+
+EXPECT = {"causal": True, "cache": "past"}
+Past = tuple[Tensor, Tensor] | None
+
+
+def found(model: Any, inputs: Any, expect: dict[str, Any] | None = None) -> list[Finding]:
+    report = attnscope.check(model.eval(), inputs, expect=expect, select=["AS601"])
+    assert not [each for each in report.rules_skipped if each.failed]
+    return list(report.findings)
+
+
+def ids(length: int = 9) -> Tensor:
+    return torch.randint(0, 30, (2, length), generator=torch.Generator().manual_seed(0))
+
+
+class Decoder(nn.Module):
+    """A decoder with a cache that is right; those that inherit from it get one thing wrong."""
+
+    def __init__(self, width: int = 24, heads: int = 3) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.heads = heads
+        self.tokens, self.places = nn.Embedding(30, width), nn.Embedding(40, width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, 30)
+
+    def embedded(self, x: Tensor, seen: int) -> Tensor:
+        return self.tokens(x) + self.places(torch.arange(seen, seen + x.shape[1]))
+
+    def joined(self, past: Past, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        return (k, v) if past is None else (torch.cat([past[0], k], 2), torch.cat([past[1], v], 2))
+
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        b, t = x.shape
+        h = self.embedded(x, seen)
+        q, k, v = self.qkv(h).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        k, v = self.joined(past, k, v)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        later = torch.ones(t, k.shape[2], dtype=torch.bool).triu(k.shape[2] - t + 1)
+        weights = scores.masked_fill(later, -math.inf).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, t, -1)), (k, v)
+
+    def forward(self, x: Tensor, past: Past = None) -> Any:
+        return self.attended(x, past, 0 if past is None else past[0].shape[2])
+
+
+class Restarts(Decoder):
+    def embedded(self, x: Tensor, seen: int) -> Tensor:
+        return self.tokens(x) + self.places(torch.arange(x.shape[1]))  # restarts
+
+
+class Swapped(Decoder):
+    def joined(self, past: Past, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if past is None:
+            return k, v
+        k = torch.cat([past[0], k], 2)
+        v = torch.cat([v, past[1]], 2)  # swapped
+        return k, v
+
+
+class Forgets(Decoder):
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        b, t = x.shape
+        h = self.embedded(x, seen)
+        q, k, v = self.qkv(h).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        kept = (k, v)  # forgets
+        if past is not None:
+            k, v = torch.cat([past[0], k], 2), torch.cat([past[1], v], 2)
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        later = torch.ones(t, k.shape[2], dtype=torch.bool).triu(k.shape[2] - t + 1)
+        weights = scores.masked_fill(later, -math.inf).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, t, -1)), kept
+
+
+class OtherAxis(Decoder):
+    def joined(self, past: Past, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        if past is None:
+            return k, v
+        return torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)  # other axis
+
+
+@pytest.mark.parametrize(
+    ("kind", "mark"), [(Restarts, "restarts"), (Swapped, "swapped"), (Forgets, "forgets")]
+)
+def test_the_line_that_parts_from_the_full_pass(kind: type[Decoder], mark: str) -> None:
+    (finding,) = found(kind(), ids(), EXPECT)
+    assert (finding.code, finding.severity) == ("AS601", "error")
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, mark)
+    assert finding.evidence["largest"] > 100 * finding.evidence["rounding"]
+    assert "at once" in finding.evidence["ways_that_agree"]
+
+
+def test_a_right_cache_is_silent() -> None:
+    assert not found(Decoder(), ids(), EXPECT)
+    assert not found(Decoder(heads=1), ids(4), EXPECT)
+    assert not found(Decoder(), ids(2), EXPECT)
+
+
+def test_a_declared_cache_that_can_never_be_used() -> None:
+    (finding,) = found(OtherAxis(), ids(), EXPECT)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "other axis")
+    assert "raises" in finding.message
+
+
+def test_an_argument_that_is_called_past_is_tried_undeclared() -> None:
+    assert found(Restarts(), ids(), {"causal": True})
+    assert not found(Decoder(), ids(), {"causal": True})
+
+
+# -- forms of a cache ----------------------------------------------------------------------------
+
+
+class ByName(Decoder):
+    def forward(self, x: Tensor, past: Any = None, *, use_cache: bool = False) -> Any:
+        held = None if past is None else past["layer"]
+        logits, kept = self.attended(x, held, self.seen(held))
+        return SimpleNamespace(logits=logits, past={"layer": kept} if use_cache else None)
+
+    def seen(self, held: Past) -> int:
+        return 0 if held is None else held[0].shape[2]
+
+
+class ByNameRestarts(ByName):
+    def seen(self, held: Past) -> int:
+        return 0 * super().seen(held)
+
+
+def test_a_cache_as_an_attribute_of_the_output_with_a_flag() -> None:
+    assert not found(ByName(), ids(), EXPECT)
+    assert found(ByNameRestarts(), ids(), EXPECT)
+
+
+class Kept(Decoder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: Past = None
+
+    def reset(self) -> None:
+        self.held = None
+
+    def forward(self, x: Tensor) -> Any:
+        output, self.held = self.attended(x, self.held, 0 if self.held is None else self.held[0].shape[2])
+        return output
+
+
+def test_a_cache_that_the_module_keeps() -> None:
+    assert not found(Kept(), ids(), {"causal": True, "cache": "self"})
+
+
+def test_a_request_after_another_one() -> None:
+    class Leaves(Kept):
+        def reset(self) -> None:
+            if self.held is not None:
+                self.held = (self.held[0][:, :, :2], self.held[1][:, :, :2])  # leaves two
+
+        def forward(self, x: Tensor) -> Any:
+            seen = 0 if self.held is None else self.held[0].shape[2]
+            output, self.held = self.attended(x, self.held, seen)
+            return output
+
+    (finding,) = found(Leaves(), ids(), {"causal": True, "cache": "self"})
+    assert "follows another one" in finding.message
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "leaves two")
+
+
+class TimeFirst(Decoder):
+    def forward(self, x: Tensor, past: Past = None) -> Any:
+        output, kept = super().forward(x.mT, past)
+        return output.transpose(0, 1), kept
+
+
+class TimeFirstRestarts(TimeFirst):
+    def embedded(self, x: Tensor, seen: int) -> Tensor:
+        return super().embedded(x, 0 * seen)
+
+
+def test_tokens_on_the_first_axis() -> None:
+    expect = {**EXPECT, "batch_axis": 1, "sequence_axis": 0}
+    assert not found(TimeFirst(), ids().mT.contiguous(), expect)
+    assert found(TimeFirstRestarts(), ids().mT.contiguous(), expect)
+
+
+def test_a_past_among_the_inputs_is_where_steps_begin() -> None:
+    model = Decoder().eval()
+    _, past = model(ids(5))
+    assert not found(model, {"x": ids(4), "past": past}, EXPECT)
+    wrong = Restarts().eval()
+    _, past = wrong(ids(5))
+    assert found(wrong, {"x": ids(4), "past": past}, EXPECT)
+
+
+def test_models_without_a_cache_or_with_a_future_are_not_put_to_it() -> None:
+    for model, expect, word in (
+        (nn.TransformerEncoderLayer(24, 4, 32, batch_first=True), None, "no argument takes a cache"),
+        (Future(), EXPECT, "see later ones"),
+    ):
+        x = ids() if isinstance(model, Decoder) else torch.randn(2, 7, 24)
+        report = attnscope.check(model.eval(), x, expect=expect, select=["AS601"])
+        assert word in report.rules_skipped[0].reason
+
+
+class Future(Decoder):
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        output, kept = super().attended(x, past, seen)
+        return output + output.mean(1, keepdim=True), kept

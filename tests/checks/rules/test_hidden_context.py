@@ -1,0 +1,146 @@
+"""AS212: what is hidden though it should be seen, and what is hidden on purpose."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import attnscope
+from attnscope.checks.finding import Finding
+from tests.checks.marks import marked
+
+BOTH_WAYS = {"causal": False}
+
+
+def found(model: Any, inputs: Any, expect: dict[str, Any] | None = None) -> list[Finding]:
+    report = attnscope.check(model.eval(), inputs, expect=expect, select=["AS212"])
+    assert not [each for each in report.rules_skipped if each.failed]
+    return list(report.findings)
+
+
+def features(length: int = 8, batch: int = 3) -> Tensor:
+    return torch.randn(batch, length, 24, generator=torch.Generator().manual_seed(0))
+
+
+class ByHand(nn.Module):
+    def __init__(self, *, shared: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.shared = shared
+        self.q, self.k, self.v, self.out = (nn.Linear(24, 24) for _ in range(4))
+
+    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+        b, t, c = x.shape
+        k, v = (each(x).view(b, t, 3, -1).transpose(1, 2) for each in (self.k, self.v))
+        q = k if self.shared else self.q(x).view(b, t, 3, -1).transpose(1, 2)
+        scores = q @ k.mT / math.sqrt(8)
+        scores = scores.masked_fill(~self.seen(t, lengths), torch.finfo(x.dtype).min)
+        return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, c))
+
+
+class Causal(ByHand):
+    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+        return torch.ones(length, length, dtype=torch.bool).tril()  # causal
+
+
+class Near(ByHand):
+    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+        return torch.ones(length, length, dtype=torch.bool).tril(1).triu(-1)
+
+
+class Strict(ByHand):
+    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+        return torch.ones(length, length, dtype=torch.bool).tril(-1)  # strict
+
+
+class Lengths(ByHand):
+    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+        assert lengths is not None
+        return (torch.arange(length) < lengths[:, None])[:, None, None]
+
+
+class OneShort(ByHand):
+    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+        assert lengths is not None
+        real = torch.arange(length) < lengths[:, None] - 1  # one short
+        return real[:, None, None]
+
+
+class BothInTurn(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ahead, self.back = Causal(), Backwards()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.back(x + self.ahead(x))
+
+
+class Backwards(ByHand):
+    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+        return torch.ones(length, length, dtype=torch.bool).triu()
+
+
+def test_a_causal_mask_in_a_model_that_sees_both_ways() -> None:
+    (finding,) = found(Causal(), features(), BOTH_WAYS)
+    assert (finding.code, finding.severity) == ("AS212", "warning")
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "causal")
+    assert finding.evidence["hidden_pairs"] == 3 * 8 * 7 // 2
+
+
+@pytest.mark.parametrize("kind", [Near, BothInTurn])
+def test_windows_and_both_directions_in_turn_are_silent(kind: type[nn.Module]) -> None:
+    assert not found(kind(), features(), BOTH_WAYS)
+
+
+def test_nothing_is_said_of_a_causal_mask_where_nothing_is_declared() -> None:
+    assert not found(Causal(), features())
+
+
+def test_real_tokens_that_are_masked_as_padding() -> None:
+    inputs = {"x": features(), "lengths": torch.tensor([8, 5, 6])}
+    expect = {"padding": "lengths lengths"}
+    (finding,) = found(OneShort(), inputs, expect)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "one short")
+    assert finding.evidence["hidden_pairs"] == 8 + 5 + 6
+    assert finding.evidence["key"] == 7
+    assert not found(Lengths(), inputs, expect)
+
+
+def test_a_causal_mask_that_hides_the_diagonal() -> None:
+    (finding,) = found(Strict(), features(), {"causal": True})
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "strict")
+    assert not found(Causal(), features(), {"causal": True})
+
+
+def test_where_queries_are_keys_the_diagonal_is_hidden_on_purpose() -> None:
+    assert not found(Strict(shared=True), features(), {"causal": True})
+
+
+class Translator(nn.Module):
+    def __init__(self, *, wrong: bool) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.model = nn.Transformer(24, 3, 1, 1, 32, dropout=0.0, batch_first=True)
+        self.wrong = wrong
+
+    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1])
+        memory_mask = mask if self.wrong else None
+        return self.model(src, tgt, tgt_mask=mask, memory_mask=memory_mask)
+
+
+def test_a_decoders_own_mask_in_cross_attention() -> None:
+    inputs = {"src": features(), "tgt": features()}
+    assert not found(Translator(wrong=False), inputs, {"causal": True})
+    (finding,) = found(Translator(wrong=True), inputs, {"causal": True})
+    assert finding.module == "model.decoder.layers.0.multihead_attn"
