@@ -40,11 +40,14 @@ install: $(VENV)/installed  ## make .venv with attnscope, its extras and the sam
 
 # Head 0:2 looks at the token before, 1:8 at the one after; 3:1 and 5:11 give "animal" two thirds
 # of the weights of "it".
-demo: install  ## trace a trained model, walk through one query, draw four heads into out/
+demo: install  ## trace and check a trained model, draw four heads into out/, show what a fault looks like
 	@mkdir -p $(OUT)
 	$(BIN)/attnscope trace sample:minilm \
 		--text "The animal didn't cross the street because it was too tired." \
 		--walk 3:1:it --png $(OUT)/minilm.png --heads 0:2,1:8,3:1,5:11
+	$(BIN)/attnscope check sample:minilm
+	@echo; echo "and a module with a fault (exit status 1, which is right here):"
+	$(BIN)/attnscope check examples/article_attention.py; test $$? -eq 1
 
 images: install  ## make the pictures of README.md
 	$(BIN)/python docs/make_images.py

@@ -31,7 +31,7 @@ IMAGES = ROOT / "docs" / "images"
 SENTENCE = "The animal didn't cross the street because it was too tired."
 HEADS = "0:2,1:8,3:1,5:11"
 WALK = "3:1:it"
-FAULTY = "examples/article_attention.py"
+FAULTY, RULES = "examples/article_attention.py", "AS1"
 
 COLUMNS = 100
 
@@ -72,7 +72,8 @@ def main() -> None:
     walk = walk_view(*walk_of(minilm, WALK))
     _terminal("walk.svg", f"trace sample:minilm --walk {WALK}", [_table(minilm), walk])
     with contextlib.chdir(ROOT):  # so that files are named as from there
-        _terminal("check.svg", f"check {FAULTY}", [report_view(_checked(FAULTY), width=COLUMNS)])
+        report = report_view(_checked(FAULTY, RULES), width=COLUMNS)
+        _terminal("check.svg", f"check {FAULTY} --select {RULES}", [report])
     print(f"wrote heads.png, walk.svg and check.svg into {IMAGES.relative_to(ROOT)}/")
 
 
@@ -80,9 +81,11 @@ def _run(target: str, *texts: str) -> Run:
     return run(resolve(target, Wishes(texts=texts)), keep="qkv", generate=None, backward=False)
 
 
-def _checked(target: str) -> Report:
+def _checked(target: str, rules: str) -> Report:
     found = resolve(target)
-    return attnscope.check(found.model, found.inputs, expect=found.expect, name=found.name)
+    return attnscope.check(
+        found.model, found.inputs, expect=found.expect, select=[rules], name=found.name
+    )
 
 
 def _table(seen: Run) -> RenderableType:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from attnscope.errors import AttnscopeError
 
 if TYPE_CHECKING:
-    from attnscope import nn, reference, testing
+    from attnscope import nn, reference
     from attnscope.calls import Call, Recipe, Source, Trace, load
     from attnscope.capture import record, trace
     from attnscope.checks.entry import check
@@ -40,7 +40,6 @@ __all__ = [
     "nn",
     "record",
     "reference",
-    "testing",
     "trace",
     "verify",
 ]

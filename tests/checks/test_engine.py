@@ -78,9 +78,7 @@ def test_the_worst_comes_first() -> None:
     def mild(each: Subject) -> Iterator[Finding]:
         yield rule("AS101", None, "note").found("m", {}, call=each.calls[0])
 
-    report = run_rules(
-        subject(), [rule("AS101", mild, "note"), rule("AS802", fires("AS802", 1))]
-    )
+    report = run_rules(subject(), [rule("AS101", mild, "note"), rule("AS802", fires("AS802", 1))])
     assert [f.severity for f in report.findings] == ["error", "note"]
 
 

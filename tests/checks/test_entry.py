@@ -1,4 +1,4 @@
-"""`attnscope.check` on odd subjects: it never crashes, changes nothing, and says what it can't do."""
+"""`attnscope.check` on odd subjects: it never crashes, changes nothing, says what it can't do."""
 
 from __future__ import annotations
 

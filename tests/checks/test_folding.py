@@ -30,7 +30,9 @@ def _rules_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "rule_of", of)
 
 
-def found(code: str, severity: Severity = "error", *, line: int | None = None, **more: Any) -> Finding:
+def found(
+    code: str, severity: Severity = "error", *, line: int | None = None, **more: Any
+) -> Finding:
     source = None if line is None else Source("model.py", line, "forward", "")
     return Finding(code, code, severity, "message", {}, "fix", source, **more)
 

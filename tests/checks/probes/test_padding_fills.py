@@ -70,3 +70,23 @@ def test_model_inputs_and_random_state_are_as_before() -> None:
     assert torch.equal(ids, IDS)
     assert torch.equal(mask, MASK)
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_the_mask_of_an_encoder_is_not_the_decoders() -> None:
+    class Both(nn.Module):
+        def forward(
+            self,
+            input_ids: Tensor,
+            decoder_input_ids: Tensor,
+            attention_mask: Tensor | None = None,
+            decoder_attention_mask: Tensor | None = None,
+        ) -> Tensor:
+            del attention_mask, decoder_attention_mask
+            return input_ids.sum() + decoder_input_ids.double()
+
+    subject = Subject(Both(), {"input_ids": IDS, "decoder_input_ids": IDS[:, :5]})
+    found = {each.name: each.stream.name for each in subject.roles.padding}
+    assert found == {
+        "attention_mask": "input_ids",
+        "decoder_attention_mask": "decoder_input_ids",
+    }

@@ -38,7 +38,7 @@ class Decoder(nn.Module):
         self.tokens, self.places = nn.Embedding(30, width), nn.Embedding(40, width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, 30)
 
-    def embedded(self, x: Tensor, seen: int) -> Tensor:
+    def embedded(self, x: Tensor, seen: int) -> Any:
         return self.tokens(x) + self.places(torch.arange(seen, seen + x.shape[1]))
 
     def joined(self, past: Past, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -59,7 +59,7 @@ class Decoder(nn.Module):
 
 
 class Restarts(Decoder):
-    def embedded(self, x: Tensor, seen: int) -> Tensor:
+    def embedded(self, x: Tensor, _seen: int) -> Any:
         return self.tokens(x) + self.places(torch.arange(x.shape[1]))  # restarts
 
 
@@ -154,8 +154,10 @@ class Kept(Decoder):
     def reset(self) -> None:
         self.held = None
 
-    def forward(self, x: Tensor) -> Any:
-        output, self.held = self.attended(x, self.held, 0 if self.held is None else self.held[0].shape[2])
+    def forward(self, x: Tensor) -> Any:  # type: ignore[override]
+        output, self.held = self.attended(
+            x, self.held, 0 if self.held is None else self.held[0].shape[2]
+        )
         return output
 
 
@@ -169,7 +171,7 @@ def test_a_request_after_another_one() -> None:
             if self.held is not None:
                 self.held = (self.held[0][:, :, :2], self.held[1][:, :, :2])  # leaves two
 
-        def forward(self, x: Tensor) -> Any:
+        def forward(self, x: Tensor) -> Any:  # type: ignore[override]
             seen = 0 if self.held is None else self.held[0].shape[2]
             output, self.held = self.attended(x, self.held, seen)
             return output
@@ -187,7 +189,7 @@ class TimeFirst(Decoder):
 
 
 class TimeFirstRestarts(TimeFirst):
-    def embedded(self, x: Tensor, seen: int) -> Tensor:
+    def embedded(self, x: Tensor, seen: int) -> Any:
         return super().embedded(x, 0 * seen)
 
 
@@ -208,7 +210,11 @@ def test_a_past_among_the_inputs_is_where_steps_begin() -> None:
 
 def test_models_without_a_cache_or_with_a_future_are_not_put_to_it() -> None:
     for model, expect, word in (
-        (nn.TransformerEncoderLayer(24, 4, 32, batch_first=True), None, "no argument takes a cache"),
+        (
+            nn.TransformerEncoderLayer(24, 4, 32, batch_first=True),
+            None,
+            "no argument takes a cache",
+        ),
         (Future(), EXPECT, "see later ones"),
     ):
         x = ids() if isinstance(model, Decoder) else torch.randn(2, 7, 24)

@@ -35,7 +35,7 @@ class WithMemory(nn.Module):
         seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril(k.shape[2] - q.shape[2])
         return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
 
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor) -> Any:
         b, t, c = x.shape
         q = self.q(x).view(b, t, 3, -1).transpose(1, 2)
         k, v = self.kv(torch.cat([memory, x], 1)).view(b, -1, 2, 3, 8).permute(2, 0, 3, 1, 4)
@@ -57,7 +57,7 @@ class Triangle(WithMemory):
 class Crosses(WithMemory):
     """Queries read the memory alone, so that no corner is theirs."""
 
-    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+    def forward(self, x: Tensor, memory: Tensor) -> Any:
         b, t, c = x.shape
         q = self.q(x).view(b, t, 3, -1).transpose(1, 2)
         k, v = self.kv(memory).view(b, -1, 2, 3, 8).permute(2, 0, 3, 1, 4)

@@ -33,10 +33,10 @@ class ByHand(nn.Module):
         self.shared = shared
         self.q, self.k, self.v, self.out = (nn.Linear(24, 24) for _ in range(4))
 
-    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
         raise NotImplementedError
 
-    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Any:
         b, t, c = x.shape
         k, v = (each(x).view(b, t, 3, -1).transpose(1, 2) for each in (self.k, self.v))
         q = k if self.shared else self.q(x).view(b, t, 3, -1).transpose(1, 2)
@@ -46,30 +46,30 @@ class ByHand(nn.Module):
 
 
 class Causal(ByHand):
-    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
         return torch.ones(length, length, dtype=torch.bool).tril()  # causal
 
 
 class Near(ByHand):
-    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
         return torch.ones(length, length, dtype=torch.bool).tril(1).triu(-1)
 
 
 class Strict(ByHand):
-    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
         return torch.ones(length, length, dtype=torch.bool).tril(-1)  # strict
 
 
 class Lengths(ByHand):
-    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
-        assert lengths is not None
-        return (torch.arange(length) < lengths[:, None])[:, None, None]
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
+        assert _lengths is not None
+        return (torch.arange(length) < _lengths[:, None])[:, None, None]
 
 
 class OneShort(ByHand):
-    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
-        assert lengths is not None
-        real = torch.arange(length) < lengths[:, None] - 1  # one short
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
+        assert _lengths is not None
+        real = torch.arange(length) < _lengths[:, None] - 1  # one short
         return real[:, None, None]
 
 
@@ -78,12 +78,12 @@ class BothInTurn(nn.Module):
         super().__init__()
         self.ahead, self.back = Causal(), Backwards()
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         return self.back(x + self.ahead(x))
 
 
 class Backwards(ByHand):
-    def seen(self, length: int, lengths: Tensor | None) -> Tensor:
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
         return torch.ones(length, length, dtype=torch.bool).triu()
 
 
@@ -133,7 +133,7 @@ class Translator(nn.Module):
         self.model = nn.Transformer(24, 3, 1, 1, 32, dropout=0.0, batch_first=True)
         self.wrong = wrong
 
-    def forward(self, src: Tensor, tgt: Tensor) -> Tensor:
+    def forward(self, src: Tensor, tgt: Tensor) -> Any:
         mask = nn.Transformer.generate_square_subsequent_mask(tgt.shape[1])
         memory_mask = mask if self.wrong else None
         return self.model(src, tgt, tgt_mask=mask, memory_mask=memory_mask)

@@ -103,7 +103,9 @@ def test_designs_are_silent(tmp_path: Path, body: str, norm: str) -> None:
 
 
 def test_inputs_that_are_fed_in_again_at_the_first_layer_are_silent(tmp_path: Path) -> None:
-    text = program("return x + self.attn(self.norm1(x))") + """
+    text = (
+        program("return x + self.attn(self.norm1(x))")
+        + """
 
 class Injected(nn.Module):
     def __init__(self):
@@ -119,4 +121,5 @@ class Injected(nn.Module):
 
 model = Injected().eval()
 """
+    )
     assert found(tmp_path, text, "AS904") == []

@@ -38,7 +38,7 @@ class Local(nn.Module):
         seen = distance >= 0
         return seen if self.window is None else seen & (distance < self.window)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         b, t, c = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, 3, 8).permute(2, 0, 3, 1, 4)
         at = torch.arange(t)
@@ -75,7 +75,7 @@ class Sinks(Local):
 class Chunks(Local):
     """The same pairs, computed in two blocks of queries."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         b, t, c = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, 3, 8).permute(2, 0, 3, 1, 4)
         at = torch.arange(t)

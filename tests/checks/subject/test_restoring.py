@@ -7,7 +7,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ class Holder:
 class Model(nn.Module):
     """A model with something of everything that a run may write to."""
 
-    shared: list[int] = []
+    shared: ClassVar[list[int]] = []
     counted = 0
 
     def __init__(self) -> None:
@@ -112,13 +112,15 @@ WRITES: dict[str, tuple[Callable[[Model], Any], Callable[[Model], Any]]] = {
     "ordered dict": (lambda m: m.ordered.move_to_end("a") or m.ordered.update(b=2),
                      lambda m: list(m.ordered)),
     "counter": (lambda m: m.tally.update("ab"), lambda m: dict(m.tally)),
-    "defaultdict": (lambda m: m.made["x"].append(1), lambda m: (dict(m.made), m.made.default_factory)),
+    "defaultdict": (lambda m: m.made["x"].append(1),
+                    lambda m: (dict(m.made), m.made.default_factory)),
     "list in a tuple": (lambda m: m.pair[0].append(2), lambda m: str(m.pair)),
     "set": (lambda m: m.names.add("b"), lambda m: set(m.names)),
     "list in an object": (lambda m: m.holder.past.append(2), lambda m: list(m.holder.past)),
     "object in an object": (lambda m: setattr(m.holder.inner, "count", 3),
                             lambda m: m.holder.inner.count),
-    "object's new attribute": (lambda m: setattr(m.holder, "new", 3), lambda m: sorted(vars(m.holder))),
+    "object's new attribute": (lambda m: setattr(m.holder, "new", 3),
+                               lambda m: sorted(vars(m.holder))),
     "slot": (lambda m: setattr(m.slotted, "seen", 3), lambda m: m.slotted.seen),
     "slot that was empty": (lambda m: setattr(m.slotted, "unset", 3),
                             lambda m: hasattr(m.slotted, "unset")),
@@ -130,15 +132,16 @@ WRITES: dict[str, tuple[Callable[[Model], Any], Callable[[Model], Any]]] = {
     "new attribute": (set_new_attribute, lambda m: sorted(vars(m))),
     "new parts": (register_new_parts, lambda m: sorted(m.state_dict())),
     "default argument": (call_with_default, lambda m: str(type(m).forward.__defaults__)),
-    "list of the class": (lambda m: m.shared.append(1), lambda m: list(Model.shared)),
-    "number of the class": (lambda m: setattr(type(m), "counted", 3), lambda m: Model.counted),
-    "new attribute of the class": (new_class_attribute, lambda m: hasattr(Model, "fresh")),
+    "list of the class": (lambda m: m.shared.append(1), lambda m: list(m.shared)),
+    "number of the class": (lambda m: setattr(type(m), "counted", 3), lambda m: m.counted),
+    "new attribute of the class": (new_class_attribute, lambda m: hasattr(m, "fresh")),
     "parameter in place": (written_in_place, lambda m: m.linear.weight.tolist()),
     "parameter behind autograd": (written_data, lambda m: m.linear.weight.tolist()),
     "parameter's memory": (replaced_data,
                            lambda m: (m.linear.weight.tolist(), m.linear.weight.data_ptr())),
     "gradient": (backward, lambda m: m.linear.weight.grad),
-    "frozen": (lambda m: m.requires_grad_(False), lambda m: m.linear.weight.requires_grad),
+    "frozen": (lambda m: m.requires_grad_(requires_grad=False),
+               lambda m: m.linear.weight.requires_grad),
 }  # fmt: skip
 
 
@@ -159,8 +162,7 @@ def test_what_raises_is_put_back_too(name: str) -> None:
     model = Model().train()
     before = read(model)
     with pytest.raises(ZeroDivisionError), restored(model):
-        write(model)
-        raise ZeroDivisionError
+        _ = write(model), 1 / 0
     assert read(model) == before
 
 
@@ -202,7 +204,7 @@ def held_by_a_partial(model: Model) -> Callable[..., Any]:
 
 
 def held_by_a_closure(model: Model) -> Callable[..., Any]:
-    return lambda x: model(x)
+    return lambda x: model(x) * 2
 
 
 def held_by_an_object(model: Model) -> Callable[..., Any]:

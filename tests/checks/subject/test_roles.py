@@ -22,7 +22,7 @@ def ids(*shape: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Case:
-    """A forward, its inputs, and (name, kind, batch axis, sequence axis, certain) of its streams."""
+    """A forward, its inputs; (name, kind, batch axis, sequence axis, certain) of its streams."""
 
     run: Callable[..., Any]
     inputs: Any
@@ -39,30 +39,50 @@ def takes_x(x: Tensor) -> None: ...
 def with_mask(x: Tensor, padding_mask: Tensor) -> None: ...
 
 
-def unpacks_batch_first(x: Tensor) -> None:
+def unpacks_batch_first(x: Tensor) -> Any:
     b, t, c = x.shape
+    return b, t, c
 
 
-def unpacks_time_first(x: Tensor) -> None:
+def unpacks_time_first(x: Tensor) -> Any:
     T, N, C = x.size()  # noqa: N806  as people write it
+    return T, N, C
+
+
+def unpacks_what_it_turned(x: Tensor) -> Any:
+    x = x.transpose(0, 1)
+    n, bsz, c = x.shape
+    return n, bsz, c
 
 
 def documented(series: Tensor) -> None:
     """Forecast from series: (time, batch, features)."""
 
 
-def commented(x: Tensor) -> Tensor:
-    return x  # B x T x C
+def commented(
+    x: Tensor,  # B x T x C
+) -> None: ...
 
 
-def contradicts_itself(x: Tensor) -> Tensor:
-    x = x.transpose(0, 1)  # (T, B, C)
-    return x.transpose(0, 1)  # (B, T, C)
+def speaks_of_heads(x: Tensor) -> None:
+    """Attend within x, with (heads, batch) in one axis."""
 
 
-def table_of_tokens(x: Tensor) -> None:
-    n, d = x.shape
+def speaks_of_another_order(x: Tensor) -> Tensor:
+    x = x.transpose(0, 1)  # x is (T, B, C) from here on
+    return x * 2
+
+
+def contradicts_itself(x: Tensor) -> None:
+    """Attend within x: (T, B, C).
+
+    x: (B, T, C)
+    """
+
+
+def table_of_tokens(x: Tensor) -> Any:
     tokens, width = x.shape
+    return tokens, width
 
 
 def attends(q: Tensor, k: Tensor, v: Tensor) -> None: ...
@@ -89,8 +109,23 @@ CASES = {
         unpacks_batch_first, noise(3, 7, 8), (("x", "features", 0, 1, True),)
     ),
     "code, time first": Case(unpacks_time_first, noise(7, 3, 8), (("x", "features", 1, 0, True),)),
+    "code, after it was turned": Case(
+        unpacks_what_it_turned, noise(3, 7, 8), (("x", "features", 0, 1, False),)
+    ),
+    "table of tokens": Case(table_of_tokens, noise(7, 8), (("x", "features", None, 0, True),)),
+    "a mask of whole numbers": Case(
+        crosses,
+        {"query": noise(2, 5, 8), "memory": torch.ones(5, 5).tril().long()},
+        (("query", "features", 0, 1, False),),
+    ),
     "docstring": Case(documented, noise(7, 3, 8), (("series", "features", 1, 0, True),)),
     "comment": Case(commented, noise(3, 7, 8), (("x", "features", 0, 1, True),)),
+    "words about another tensor": Case(
+        speaks_of_heads, noise(3, 7, 8), (("x", "features", 0, 1, False),)
+    ),
+    "a comment on what was assigned": Case(
+        speaks_of_another_order, noise(3, 7, 8), (("x", "features", 0, 1, False),)
+    ),
     "comments that disagree": Case(
         contradicts_itself, noise(3, 7, 8), (("x", "features", 0, 1, False),)
     ),
@@ -123,7 +158,9 @@ CASES = {
         (("query", "features", 0, 1, False), ("memory", "features", 0, 1, False)),
     ),
     "encoder and decoder": Case(
-        translates, (ids(2, 9), ids(2, 7)), (("tgt", "ids", 0, 1, False), ("src", "ids", 0, 1, False))
+        translates,
+        (ids(2, 9), ids(2, 7)),
+        (("tgt", "ids", 0, 1, False), ("src", "ids", 0, 1, False)),
     ),
     "memory in another layout": Case(
         crosses,

@@ -31,7 +31,7 @@ class Masked(nn.Module):
         self.seen, self.style, self.sharp = seen, style, sharp
         self.qkv, self.out = nn.Linear(12, 36), nn.Linear(12, 12)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         b, t, c = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, 3, 4).permute(2, 0, 3, 1, 4)
         q = q * self.sharp
@@ -92,7 +92,7 @@ def test_layers_of_torch_in_either_order(batch_first: bool, batch: int) -> None:
             torch.manual_seed(2)
             self.attend = nn.MultiheadAttention(12, 3, batch_first=batch_first)
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             later = ~SEEN["causal"]
             return self.attend(x, x, x, attn_mask=later, need_weights=False)[0]
 
@@ -111,7 +111,7 @@ def test_keys_in_blocks_are_tokens_all_the_same() -> None:
             torch.manual_seed(3)
             self.qkv, self.out = nn.Linear(12, 36), nn.Linear(12, 12)
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             b, t, c = x.shape
             q, k, v = self.qkv(x).view(b, t // 2, 2, 3, 12).permute(3, 0, 1, 2, 4)
             weights = (q @ k.mT / math.sqrt(12)).softmax(-1)
@@ -130,7 +130,7 @@ def test_cross_attention_reads_the_memory() -> None:
             self.own = nn.MultiheadAttention(12, 3, batch_first=True)
             self.cross = nn.MultiheadAttention(12, 3, batch_first=True)
 
-        def forward(self, x: Tensor, memory: Tensor, drop: Tensor) -> Tensor:
+        def forward(self, x: Tensor, memory: Tensor, drop: Tensor) -> Any:
             x = x + self.own(x, x, x, need_weights=False)[0]
             return x + self.cross(x, memory, memory, key_padding_mask=drop, need_weights=False)[0]
 

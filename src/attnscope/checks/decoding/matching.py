@@ -49,7 +49,6 @@ class Stretch:
             found.append((0, full, step))
             if full > self.stop:  # memory of a fixed size, filled as far as the tokens go
                 found.append((0, self.stop, self.stop))
-                found.append((self.start, self.count, -self.start))
         if full == self.length and step == self.count:
             found.append((self.start, self.count, step))
         if full == self.length and step == self.stop:
@@ -77,9 +76,7 @@ class Stretch:
 
 def _cut(tensor: Tensor, reading: tuple[tuple[int, int, int], ...], *, own: bool = False) -> Tensor:
     for axis, (start, count, mine) in enumerate(reading):
-        if own and mine < 0:
-            tensor = tensor.narrow(axis, -mine, count)
-        elif own:
+        if own:
             tensor = tensor.narrow(axis, 0, min(mine, tensor.shape[axis]))
         else:
             tensor = tensor.narrow(axis, start, count)

@@ -46,14 +46,14 @@ def inverted_padding(subject: Subject, seen: Seen, padding: Padding) -> Inverted
     real = real[mixed][:, None, :].expand_as(shown)
     shown_to_some = (~hidden[mixed]).any(1)
     causal = torch.ones(call.queries, call.keys, dtype=torch.bool).tril(call.keys - call.queries)
+    if not torch.equal(shown, shown_to_some):
+        return None
     for edge in (torch.ones_like(causal), causal):
-        if torch.equal(shown_to_some & edge, ~real & edge) and torch.equal(shown, shown_to_some):
-            if bool((shown & ~edge).any()):
-                continue
-            lost = int((real & edge).sum())
-            sample = int(mixed.nonzero()[0])
+        within = torch.equal(shown & edge, ~real & edge) and not bool((shown & ~edge).any())
+        if within or torch.equal(shown, ~(real & edge)):
+            lost, sample = int((real & edge).sum()), int(mixed.nonzero()[0])
             hide = next((h for h in seen.hides if depends(seen, h, inputs)), None)
-            return Inverted(hide, int(shown.sum()), lost, sample)
+            return Inverted(hide, int((shown & ~real).sum()), lost, sample)
     return None
 
 

@@ -87,8 +87,8 @@ def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
     """Lengths change by position, by another factor in each head: no rotation does that."""
     if not turning.pairs or not any(turning.along(one, turning.length) for one, _ in turning.pairs):
         return
-    paired = {id(each) for pair in turning.pairs for each in pair}
-    if any(id(each) not in paired and _is_by_feature(each) for each in turning.by_position()):
+    others = [each for each in turning.by_position() if id(each) not in _paired(turning)]
+    if any(_is_by_feature(each) for each in others):
         return
     both = turning.before_and_after(subject)
     if both is None:
@@ -107,6 +107,10 @@ def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
             {"spread_of_lengths": spread, "position": at, "side": turning.side},
             caller=False,
         )
+
+
+def _paired(turning: Turning) -> set[int]:
+    return {id(each) for pair in turning.pairs for each in pair}
 
 
 def _real(table: Tensor) -> torch.dtype:
@@ -193,6 +197,8 @@ def _unlike(subject: Subject, q: Turning, k: Turning) -> Iterator[RotaryFault]:
     """Alike tokens, turned by angles that grow evenly: q·k must not change when both move on."""
     if not (_is_turned(q) and _is_turned(k)) or not (_is_even(q) and _is_even(k)):
         return
+    if any(id(each) not in _paired(side) for side in (q, k) for each in side.by_position()):
+        return  # a temperature by place
     try:
         shift = alike_tokens(subject).shifts.get(q.located.call.index, 0.0)
     except Skipped:

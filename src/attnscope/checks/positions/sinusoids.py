@@ -89,6 +89,8 @@ def fault_of_table(table: Tensor, *, says_ten_thousand: bool) -> TableFault | No
 
 
 def _of_base(base: float, *, says_ten_thousand: bool) -> TableFault | None:
+    if math.isclose(base, 1.0, rel_tol=_FITS):
+        return TableFault("one frequency", "all pairs have the same frequency", 1.0, (0, 0), base)
     if base > _LARGEST_BASE:
         return TableFault(
             "steep",

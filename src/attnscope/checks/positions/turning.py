@@ -96,11 +96,13 @@ class Turning:
         tape = subject.base.tape
         values = [value for value, _ in self.located.spots[self.side]]
         tables = {each.value: each for each in self.by_position()}
+        received = self.located.received[self.side]  # earlier layers have the same tables
         real = {value: each.table for value, each in tables.items()}
+        real[received] = tape.tensors[received].detach()
         first = {value: _at_first(each, self.length) for value, each in tables.items()}
         if any(table is None for table in first.values()):
             return None
-        known = {value: table for value, table in first.items() if table is not None}
+        known = real | {value: table for value, table in first.items() if table is not None}
         try:
             before = self.located.read(self.side, tape.run(values, known, wide=True))
             after = self.located.read(self.side, tape.run(values, real, wide=True))

@@ -32,7 +32,7 @@ class AlikeTokens:
     by_values: tokens already differ where attention receives them; by_weights: weights of alike
     keys differ; by_mask: keys are hidden otherwise than by padding or a causal mask. calls:
     self-attentions that were looked at. spread: largest difference of two weights of a row.
-    shifts: of each call that receives alike rows, how far q·k changes at most when both places move
+    shifts: of calls that receive alike rows alone, how far q·k changes at most when both places move
     on by one, relative to the largest.
     """
 
@@ -76,7 +76,7 @@ def alike_tokens(subject: Subject) -> AlikeTokens:
             by_mask = True  # it can't be looked into, so that nothing can be said
             continue
         looked += 1
-        if not found[0]:
+        if not found[0] and found[3]:
             shifts[call.index] = _shift(call)
         by_values |= found[0]
         by_mask |= found[1]
@@ -99,20 +99,21 @@ def _alike(given: Given, stream: Stream) -> Given:
     return given.replaced(stream.name, flat.view(shape).to(tokens.dtype).expand_as(tokens).clone())
 
 
-def _read(call: Call) -> tuple[bool, bool, float]:
-    """Return whether values differ, whether keys are hidden, and how far weights differ."""
+def _read(call: Call) -> tuple[bool, bool, float, bool]:
+    """Return whether values differ, keys are hidden, how weights differ, and if all are alike."""
     values, weights = call.v.detach().double(), call.weights().detach().double()
     size = max(float(values.abs().max()), 1e-12)
     groups = _largest_group(values, size)
     if int(groups.sum()) < max(2, (call.keys + 1) // 2):
-        return True, False, 0.0
+        return True, False, 0.0, False
     inside = weights[..., groups, :][..., groups]
     shown = inside > _HIDDEN * inside.amax(-1, keepdim=True).clamp_min(1e-300)
     high = inside.masked_fill(~shown, -1.0).amax(-1)
     low = inside.masked_fill(~shown, 2.0).amin(-1)
     some = shown.any(-1)
     gap = ((high - low) / high.clamp_min(1e-12))[some]
-    return False, not _is_plain(shown), float(gap.max()) if gap.numel() else 0.0
+    spread = float(gap.max()) if gap.numel() else 0.0
+    return False, not _is_plain(shown), spread, bool(groups.all())
 
 
 def _shift(call: Call) -> float:

@@ -111,7 +111,7 @@ def _others(subject: Subject, name: str, value: Any) -> Iterator[Any]:
 def _other_tensors(subject: Subject, name: str, value: Tensor) -> Iterator[Tensor]:
     """Yield what says something else: the opposite, only a beginning, only an end."""
     main = subject.roles.main
-    if not value.numel() or not value.dim():
+    if value.numel() < 2 or not value.dim():
         return
     if main is not None and value is subject.given.values.get(main.name):
         return
@@ -127,6 +127,8 @@ def _other_tensors(subject: Subject, name: str, value: Tensor) -> Iterator[Tenso
 
 
 def _other_masks(value: Tensor) -> Iterator[Tensor]:
+    if value.shape[-1] < 2:  # a single key gets all weight whatever is said of it
+        return
     half = torch.zeros_like(value)
     half[..., : (value.shape[-1] + 1) // 2] = 1
     if value.is_floating_point() and bool((value < 0).any()):

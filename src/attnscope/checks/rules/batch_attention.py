@@ -153,13 +153,14 @@ RULE = Rule(
         "moves by more than the noise of the run (16 times its distance from the same run in "
         "float64). Then single tokens of what the projections receive are changed one at a time: "
         "the rule fires where the same position of different samples lands in different keys of "
-        "one attention row."
+        "one attention row, and otherwise at the first operation of an attention whose result "
+        "moves for samples that were not changed (float64)."
     ),
     limits=(
-        "Which axis is the batch follows from expect, from names in the code (batch, length, "
-        "width = x.shape), from masks and from torch's own layers; where nothing says so it is "
-        "taken to be the first, and a report says that. Attention over samples on purpose has to "
-        "be declared."
+        "Which axis is the batch follows from expect, from names, docstrings and comments in the "
+        "code, from masks, positions that are added along an axis, pooling, and from torch's own "
+        "layers. Where nothing says so it is taken to be the first, and the finding is a note. "
+        "Attention over samples on purpose has to be declared."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/41508",

@@ -96,7 +96,7 @@ RULE = Rule(
         "the last query must see the last key."
     ),
     why=(
-        "is_causal=True and tril(queries, keys) begin at the top left. With a cache the new token then sees only the first "
+        "A mask by is_causal=True or by tril(queries, keys) begins at the top left. With a cache the new token then sees only the first "
         "keys, not what came just before it: the same token is generated again and again, while the full pass is right."
     ),
     fix=(

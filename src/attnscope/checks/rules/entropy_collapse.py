@@ -81,7 +81,7 @@ class Attention(nn.Module):
     def __init__(self, width=32, heads=4):
         super().__init__()
         self.heads = heads
-        self.temperature = nn.Parameter(torch.tensor(45.0))
+        self.temperature = nn.Parameter(torch.tensor(80.0))
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 

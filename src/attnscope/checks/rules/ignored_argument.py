@@ -121,7 +121,8 @@ def _lost(subject: Subject, name: str) -> Source | None:
         made = [value for value in operation.defines if value in alive]
         if not made or not any(tape.users.get(value) for value in made):
             last = operation
-    return last.source if last is not None else None
+    source = last.source if last is not None else None
+    return source if source is not None and source.line else None
 
 
 RULE = Rule(

@@ -134,5 +134,5 @@ model = GroupedAttention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
 """,
     check=_check,
-    explains=("AS402", "AS801", "AS903"),
+    explains=("AS105", "AS402", "AS801", "AS903"),
 )  # fmt: skip

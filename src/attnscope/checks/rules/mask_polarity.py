@@ -143,16 +143,18 @@ class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.tokens = nn.Embedding(50, 32, padding_idx=0)
+        self.places = nn.Embedding(20, 32)
         self.qkv = nn.Linear(32, 96)
 
     def forward(self, ids):
         key_padding_mask = ids == 0
-        q, k, v = self.qkv(self.tokens(ids)).chunk(3, dim=-1)
+        x = self.tokens(ids) + self.places.weight[: ids.shape[1]]
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=key_padding_mask[:, None, :])
 
 
 model = Encoder().eval()
-inputs = torch.tensor([[5, 9, 3, 8, 2, 0], [4, 6, 1, 0, 0, 0]])
+inputs = torch.tensor([[5, 9, 3, 8, 0, 0], [4, 6, 1, 0, 0, 0]])
 expect = {"padding": "ids pad=0"}
 """,
     good="""
@@ -165,16 +167,18 @@ class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.tokens = nn.Embedding(50, 32, padding_idx=0)
+        self.places = nn.Embedding(20, 32)
         self.qkv = nn.Linear(32, 96)
 
     def forward(self, ids):
         key_padding_mask = ids == 0
-        q, k, v = self.qkv(self.tokens(ids)).chunk(3, dim=-1)
+        x = self.tokens(ids) + self.places.weight[: ids.shape[1]]
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=~key_padding_mask[:, None, :])
 
 
 model = Encoder().eval()
-inputs = torch.tensor([[5, 9, 3, 8, 2, 0], [4, 6, 1, 0, 0, 0]])
+inputs = torch.tensor([[5, 9, 3, 8, 0, 0], [4, 6, 1, 0, 0, 0]])
 expect = {"padding": "ids pad=0"}
 """,
     check=_check,

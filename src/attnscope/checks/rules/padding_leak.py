@@ -18,10 +18,13 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.masking.unused import is_library
     from attnscope.checks.probes.padding_fills import padding_fills
 
     for fill in padding_fills(subject):
-        if fill.leaks and not _is_read_by_none(fill):
+        guessed = fill.subject is not subject or is_library(subject.run)
+        made = fill.entry is None and guessed and not fill.padding.declared
+        if fill.leaks and not made and not _is_read_by_none(fill):
             yield _of_call(fill, fill.entry) if fill.entry is not None else _of_pooling(fill)
 
 
@@ -157,10 +160,12 @@ class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.tokens = nn.Embedding(50, 32, padding_idx=0)
+        self.places = nn.Embedding(20, 32)
         self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
 
     def forward(self, ids):
-        return self.layer(self.tokens(ids))
+        x = self.tokens(ids) + self.places.weight[: ids.shape[1]]
+        return self.layer(x)
 
 
 model = Encoder().eval()
@@ -176,10 +181,12 @@ class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.tokens = nn.Embedding(50, 32, padding_idx=0)
+        self.places = nn.Embedding(20, 32)
         self.layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
 
     def forward(self, ids):
-        return self.layer(self.tokens(ids), src_key_padding_mask=ids == 0)
+        x = self.tokens(ids) + self.places.weight[: ids.shape[1]]
+        return self.layer(x, src_key_padding_mask=ids == 0)
 
 
 model = Encoder().eval()

@@ -169,7 +169,7 @@ inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
     explains=(
-        "AS102", "AS201", "AS202", "AS203", "AS204", "AS205", "AS206", "AS212", "AS302",
+        "AS102", "AS201", "AS202", "AS203", "AS204", "AS205", "AS206", "AS207", "AS212", "AS302",
         "AS305", "AS401", "AS402", "AS403", "AS404", "AS405", "AS803", "AS902", "AS903",
     ),
 )  # fmt: skip

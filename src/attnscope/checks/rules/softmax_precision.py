@@ -53,9 +53,9 @@ RULE = Rule(
         "type's own rounding."
     ),
     why=(
-        "In bfloat16, with its 8 bits, a score of 40 is known to within 0.25, and its weight to within a "
-        "quarter. Sums over hundreds of keys stop growing. Long inputs and sharp heads suffer "
-        "first, and only in half precision."
+        "In bfloat16, with its 8 bits, a score of 40 is known to within 0.25, and its weight to "
+        "within a quarter. Sums over hundreds of keys stop growing. Long inputs and sharp heads "
+        "suffer first, and only in half precision."
     ),
     fix=(
         "Compute the product in float32 and the softmax with it: scores = q.float() @ "
@@ -88,7 +88,7 @@ class Attention(nn.Module):
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        nn.init.normal_(self.qkv.weight, std=0.6)
+        nn.init.normal_(self.qkv.weight, std=0.5)
 
     def forward(self, x):
         b, n, d = x.shape
@@ -112,7 +112,7 @@ class Attention(nn.Module):
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
-        nn.init.normal_(self.qkv.weight, std=0.6)
+        nn.init.normal_(self.qkv.weight, std=0.5)
 
     def forward(self, x):
         b, n, d = x.shape

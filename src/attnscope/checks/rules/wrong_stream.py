@@ -113,5 +113,5 @@ model = DecoderLayer().eval()
 inputs = {"x": torch.randn(3, 7, 32), "memory": torch.randn(3, 11, 32)}
 """,
     check=_check,
-    explains=("AS201", "AS202", "AS208", "AS902", "AS903"),
+    explains=("AS105", "AS201", "AS202", "AS208", "AS902", "AS903"),
 )  # fmt: skip

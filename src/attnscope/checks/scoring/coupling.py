@@ -12,7 +12,7 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.course import Course, course_of
+from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.influence import Allowed, differs
 from attnscope.checks.scoring.mates import other_last_sample
 from attnscope.checks.scoring.reading import UNREADABLE
@@ -60,7 +60,7 @@ def _by_sample(course: Course) -> Coupled | None:
     if batch < 2:
         return None
     changed = _other(course, lambda tensor: tensor[-1:])
-    before, after = _scores(course, {}), _scores(course, changed)
+    before, after = _shown(_scores(course, {}), _scores(course, changed))
     moved = differs(before[:-1], after[:-1])
     if not bool(moved.any()):
         return None
@@ -73,7 +73,7 @@ def _by_later_token(course: Course) -> Coupled | None:
     if not causal or call.queries != call.keys or call.keys < 2:
         return None
     changed = _other(course, lambda tensor: tensor[:, :, -1:])
-    before, after = _scores(course, {}), _scores(course, changed)
+    before, after = _shown(_scores(course, {}), _scores(course, changed))
     before, after = (each[..., :-1, :-1] for each in (before, after))
     if not bool(differs(before, after).any()):
         return None
@@ -94,7 +94,7 @@ def _by_inputs(subject: Subject, course: Course) -> Coupled | None:
         pair = located.read(side, plain)[:-1], located.read(side, other)[:-1]
         if bool(differs(*pair).any()):
             return None  # something before has mixed them already
-    before, after = _scores(course, {}), _scores(course, changed)
+    before, after = _shown(_scores(course, {}), _scores(course, changed))
     if not bool(differs(before[:-1], after[:-1]).any()):
         return None
     pair = before[:-1], after[:-1]
@@ -116,11 +116,16 @@ def _other(course: Course, part: object) -> dict[int, Tensor]:
 
 
 def _scores(course: Course, changed: Mapping[int, Tensor]) -> Tensor:
-    """Return the scores, (batch, heads, queries, keys), with hidden ones at zero."""
+    """Return the scores, (batch, heads, queries, keys), float64."""
     values = course.located.spots["scores"]
     made = course.tape.run([value for value, _ in values], changed, wide=True)
-    scores = course.located.read("scores", made)
-    return scores.masked_fill(scores.isinf() | (scores < _FILLS), 0.0)
+    return course.located.read("scores", made)
+
+
+def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+    """Return scores with zeros where a mask hides the key in either of them."""
+    hidden = before.isinf() | (before < _FILLS) | after.isinf() | (after < _FILLS)
+    return before.masked_fill(hidden, 0.0), after.masked_fill(hidden, 0.0)
 
 
 def _found(
@@ -130,13 +135,18 @@ def _found(
     after: Tensor,
     changed: Mapping[int, Tensor],
     size: int,
-) -> Coupled:
+) -> Coupled | None:
     gap = (before - after).abs().nan_to_num(0.0, 0.0, 0.0)
+    mixing = _mixing(course, changed, size)
+    if mixing is None or mixing.name in CONTRACTIONS:
+        return (
+            None  # the axes of q and k are not what they are taken for: AS103 and AS104 look there
+        )
     return Coupled(
         what,
         float(gap.max()),
         float(before.abs().nan_to_num(0.0, 0.0, 0.0).max()),
-        course.line(_mixing(course, changed, size), course.softmax),
+        course.line(mixing, course.softmax),
     )
 
 

@@ -15,7 +15,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.scoring.assigned import line_of_index
-from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.scoring.reading import UNREADABLE, weights_met
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Met", "wrong_maps"]
@@ -24,6 +24,9 @@ _EXPANDS = frozenset(
     "repeat tile expand expand_as broadcast_to repeat_interleave cat concat concatenate stack "
     "index_select getitem".split()
 )
+_NEAR = 1e-2
+"""Relative difference up to which a context is one: above the rounding of half types."""
+
 _TAKES = frozenset("getitem select unbind narrow chunk split index_select".split())
 
 
@@ -50,7 +53,7 @@ class Met:
 def wrong_maps(subject: Subject) -> Iterator[Met]:
     """Iterate over the calls, and the loops of calls, in which query heads meet other kv heads."""
     for call in subject.calls:
-        found = _by_recipe(subject, call) or _by_copies(subject, call)
+        found = _by_recipe(subject, call) or _by_copies(subject, call) or _by_context(subject, call)
         if found is not None:
             yield found
     for _, calls in groupby(subject.calls, key=lambda call: (call.module, _sizes(call))):
@@ -73,6 +76,29 @@ def _by_recipe(subject: Subject, call: Call) -> Met | None:
     if met == wanted:
         return None
     return Met(call, "k", met, wanted, call.kv_heads, _line_of_copying(call, course, "k"))
+
+
+def _by_context(subject: Subject, call: Call) -> Met | None:
+    """Return that v was tiled while k was repeated: the context tells which v each head met."""
+    if call.kv_heads < 2 or call.heads == call.kv_heads or call.heads % call.kv_heads:
+        return None
+    weights = weights_met(subject, call)
+    if weights is None or call.recipe.after:
+        return None
+    wanted = _blocks(call.heads, call.kv_heads)
+    tiled = tuple(head % call.kv_heads for head in range(call.heads))
+    try:
+        v, context = call.v.detach().double(), call.context().detach().double()
+        gaps = [
+            float((weights @ v[:, list(each)] - context).abs().max()) for each in (wanted, tiled)
+        ]
+    except UNREADABLE:
+        return None
+    near = _NEAR * float(context.abs().max())
+    if not gaps[1] <= near < gaps[0]:
+        return None
+    line = _line_of_copying(call, course_of(subject, call), "v")
+    return Met(call, "v", tiled, wanted, call.kv_heads, line)
 
 
 def _by_copies(subject: Subject, call: Call) -> Met | None:

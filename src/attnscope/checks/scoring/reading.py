@@ -16,6 +16,7 @@ from attnscope.errors import AttnscopeError
 __all__ = [
     "UNREADABLE",
     "is_of_a_library",
+    "is_projected",
     "owner_of",
     "path_back",
     "projection_names",
@@ -96,9 +97,25 @@ def path_back(subject: Subject, value: int, weights: Collection[int]) -> Iterato
             return
         yield operation
         before = [each for each in operation.values() if each not in weights]
-        if operation.name in CONTRACTIONS or not before:
+        if _is_projection(operation) or not before:
             return
         value = before[0]
+
+
+def _is_projection(operation: Operation) -> bool:
+    return operation.name in CONTRACTIONS or operation.name.startswith("conv")
+
+
+def is_projected(subject: Subject, call: Call, side: str) -> bool:
+    """Return whether q, k or v is made by a projection with parameters."""
+    located = subject.located(call)
+    spots = located.spots.get(side, []) if located is not None else []
+    if located is None or not spots:
+        return False
+    for operation in path_back(subject, spots[0][0], located.weights):
+        if _is_projection(operation):
+            return any(value in located.weights for value in operation.values())
+    return False
 
 
 def projection_names(subject: Subject, call: Call, side: str) -> tuple[str, ...]:

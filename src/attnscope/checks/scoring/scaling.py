@@ -16,6 +16,7 @@ from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import (
     UNREADABLE,
     is_of_a_library,
+    is_projected,
     owner_of,
     weights_met,
 )
@@ -129,7 +130,7 @@ def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
 
 def _is_used(scale: float, value: float) -> bool:
     """Return whether a scale follows from a number: itself, its inverse, its powers of a half."""
-    forms = (value, 1 / value, value**-0.5, value**2, value**-2, value**0.5)
+    forms = (value, 1 / value, value**-0.5, value**2, value**-2)
     return any(math.isclose(scale, each, rel_tol=_SAME) for each in forms)
 
 
@@ -170,7 +171,8 @@ def _by_numbers(subject: Subject, call: Call, scale: float) -> Scaled | None:
     loud = spread * scale >= _LOUD
     if inverse and loud and not _is_constant(subject, call, scale):
         return Scaled("inverse", scale, right, text, source, certain=True, numbers=numbers)
-    if missing and loud and fresh:
+    projected = is_projected(subject, call, "q") and is_projected(subject, call, "k")
+    if missing and loud and fresh and projected:
         return Scaled("missing", scale, right, text, source, certain=True, numbers=numbers)
     return Scaled("unusual", scale, right, text, source, certain=False, numbers=numbers)
 

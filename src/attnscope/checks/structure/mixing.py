@@ -64,14 +64,19 @@ def where_samples_mix(subject: Subject, mates: BatchMates) -> Mixing | None:
 
 
 def _around(subject: Subject, located: Located) -> tuple[Operation, ...]:
-    """Return the operations from what a call's projections receive to what comes of its output."""
+    """Return the operations from what a call's projections receive to its output.
+
+    Those that make masks and biases are left out.
+    """
     course = course_of(subject, located.call)
-    inside = (*course.main, *course.aside) if course is not None else ()
+    inside, aside = (course.main, course.aside) if course is not None else ((), ())
     tape, output = subject.base.tape, located.output
     if output is None or not located.received:
         return inside
     held = {value: tape.tensors[value] for value in located.received.values()}
-    return (*inside, *tape.program.needed((output,), held))
+    masks = {id(each) for each in aside}
+    around = tape.program.needed((output,), held)
+    return (*inside, *(each for each in around if id(each) not in masks))
 
 
 def keys_are_tokens(coded: Coded) -> bool:

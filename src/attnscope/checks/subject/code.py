@@ -58,39 +58,56 @@ def batch_axis_in_code(run: Any, name: str) -> int | None:
 
 
 def batch_axis_in_words(run: Any, name: str) -> int | None:
-    """Return the batch axis that docstrings and comments give an argument: "(batch, time, …)".
+    """Return the batch axis that a docstring or comment gives an argument: "x: (batch, time, …)".
 
-    Lines that name the argument are read first, then all; those that disagree say nothing.
+    Lines of docstrings and comments that name the argument; a comment behind an assignment speaks
+    of what was assigned. Lines that disagree say nothing.
     """
-    owner = type(run) if isinstance(run, nn.Module) else inspect.unwrap(run)
-    if isinstance(owner, type) and owner.__module__.startswith(_LIBRARIES):
-        return None
+    lines = [line for each in _own_sources(run) for line in _source_of(each).splitlines()]
+    said = {axis for line in lines for axis in _axes_in_words(line, name)}
+    return said.pop() if len(said) == 1 else None
+
+
+def _own_sources(run: Any) -> list[Any]:
+    """Return the function that is called, and the class it belongs to; none that is torch's."""
+    if not isinstance(run, nn.Module):
+        return [inspect.unwrap(run)]
+    forward = inspect.unwrap(getattr(run.forward, "__func__", run.forward))
+    known = [each for each in (forward, type(run)) if hasattr(each, "__module__")]
+    return [each for each in known if not str(each.__module__).startswith(_LIBRARIES)]
+
+
+def _source_of(owner: Any) -> str:
     try:
-        lines = inspect.getsource(owner).splitlines()
+        return inspect.getsource(owner)
     except (OSError, TypeError):
-        return None
-    naming = re.compile(rf"\b{re.escape(name)}\b")
-    for chosen in ([line for line in lines if naming.search(line)], lines):
-        said = {axis for line in chosen for axis in _axes_in_words(line)}
-        if said:
-            return said.pop() if len(said) == 1 else None
-    return None
+        return ""
 
 
-def _axes_in_words(line: str) -> Iterator[int]:
-    """Iterate over the batch axes of shapes that stand in a comment or a docstring."""
-    _, sign, comment = line.partition("#")
-    text = comment if sign else line
-    if not sign and re.search(r"\w\(|=|return ", text):  # code
+def _axes_in_words(line: str, name: str) -> Iterator[int]:
+    """Iterate over the batch axes that a comment or a line of a docstring gives an argument."""
+    code, sign, comment = line.partition("#")
+    signature = re.search(rf"\bdef |^\s*{re.escape(name)}\s*:", code)
+    if not signature and re.search(r"\w\(|=|return ", code):
+        return
+    text = comment if sign else "" if code.lstrip().startswith("def ") else line
+    if not re.search(rf"\b{re.escape(name)}\b", _SHAPE.sub(" ", line)):
         return
     for first, second in _SHAPE.findall(text):
         known = [_WORDS.get(each.lower(), each) for each in (first, second)]
-        batch = [at for at, each in enumerate(known) if each in BATCH_NAMES or each == "N"]
-        if len(batch) == 1 and (known[batch[0]] != "N" or known[1 - batch[0]] in LENGTH_NAMES):
-            yield batch[0]
+        for at, each in enumerate(known):
+            timed = known[1 - at].removesuffix("s") in LENGTH_NAMES or known[1 - at] in LENGTH_NAMES
+            if (each in BATCH_NAMES and (at == 0 or timed)) or (each == "N" and timed):
+                yield at
 
 
-_WORDS = {"batchsize": "batch", "samples": "batch", "sample": "batch", "examples": "batch"}
+_WORDS = {
+    "batchsize": "batch",
+    "samples": "batch",
+    "sample": "batch",
+    "examples": "batch",
+    "sequence": "seq",
+}
 """Further words for the batch, in prose."""
 
 _SHAPE = re.compile(
@@ -104,18 +121,37 @@ def names_of_sizes(run: Any, name: str) -> list[str]:
 
     Read from `batch, length, width = x.shape` and the like, in the outermost forward.
     """
-    owner: Any = type(run) if isinstance(run, nn.Module) else inspect.unwrap(run)
-    if isinstance(owner, type) and owner.__module__.startswith(_LIBRARIES):
-        return []
-    tree = tree_of(owner)
+    own = _own_sources(run)
+    tree = tree_of(own[0]) if own else None
     wanted = {"forward", getattr(run, "__name__", "")}
     for function in ast.walk(tree) if tree is not None else ():
         if isinstance(function, ast.FunctionDef) and function.name in wanted:
-            for node in ast.walk(function):
+            for node in _in_order(function):
+                if _turns(node, name):
+                    break
                 names = _unpacked(node, name)
                 if names:
                     return names
     return []
+
+
+def _in_order(function: ast.FunctionDef) -> list[ast.Assign]:
+    """Return the assignments of a function as they stand in its text."""
+    found = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    return sorted(found, key=lambda node: node.lineno)
+
+
+def _turns(node: ast.Assign, name: str) -> bool:
+    """Return whether an assignment gives a name its axes in another order."""
+    held = any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+    words = {getattr(each, "attr", getattr(each, "id", "")) for each in ast.walk(node.value)}
+    return held and not words.isdisjoint(_REORDERS)
+
+
+_REORDERS = frozenset(
+    "transpose permute movedim swapaxes swapdims rearrange mT T t reshape view flatten "
+    "unflatten unsqueeze squeeze".split()
+)
 
 
 def _unpacked(node: ast.AST, name: str) -> list[str]:

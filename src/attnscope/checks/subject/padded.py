@@ -135,6 +135,11 @@ def _pad_id(run: Any) -> tuple[int | None, str]:
     return None, ""
 
 
+def _has_decoders_own(name: str, given: Given) -> bool:
+    """Return whether the decoder has a mask beside this one, which then is the encoder's."""
+    return given.accepts(f"decoder_{name}") or given.accepts(name.replace("src", "tgt", 1))
+
+
 def _stream_of(name: str, given: Given, roles: Roles) -> Stream | None:
     """Return the sequence that a mask speaks of: by its sizes, then by its name."""
     value = given.values.get(name)
@@ -145,6 +150,9 @@ def _stream_of(name: str, given: Given, roles: Roles) -> Stream | None:
     for_memory = habits.is_memory(name.replace("_key_padding_mask", "").replace("_mask", ""))
     memory = [s for s in sequences if s.memory] if for_memory else []
     decoder = name.startswith(("decoder", "tgt"))
+    both = [s for s in sequences if s.name.startswith(("decoder", "tgt"))]
+    if both and not decoder and _has_decoders_own(name, given):
+        sequences = memory = [s for s in sequences if s not in both]
     main = [s for s in sequences if not s.memory or decoder]
     chosen = memory or main or sequences
     if name == "key_padding_mask":  # of nn.MultiheadAttention: the keys', whichever they are

@@ -125,7 +125,7 @@ class _Reader:
         if whole:
             if habits.is_lengths(name) or not tensor.dim():
                 return None
-            if tensor.dim() > 2:
+            if tensor.dim() > 2 or _is_binary(tensor):
                 return "ids" if habits.is_ids(name) else None
             return "ids" if tensor.dim() == 2 or habits.is_ids(name) else None
         if tensor.dim() == 4:
@@ -255,6 +255,11 @@ class _Reader:
             if name is not None:
                 found[axis] = name
         return found
+
+
+def _is_binary(tensor: Tensor) -> bool:
+    """Return whether all numbers are 0 or 1 and both occur, as in a mask."""
+    return bool(tensor.numel()) and int(tensor.min()) == 0 and int(tensor.max()) == 1
 
 
 def _is_torch_layer(run: Any) -> bool:

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
+from attnscope.capture.tape import Tape
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.influence import differs
 from attnscope.checks.subject.roles import Stream
@@ -30,6 +32,9 @@ from attnscope.errors import AttnscopeError
 __all__ = ["Layer", "layers_of"]
 
 _CLOSE_TO_ZERO = 1e-3
+_FLAT = 2
+"""Axes of a tensor in which samples and tokens are one."""
+
 _STEPS = 6
 """Rearrangements that are followed to where samples and tokens are apart."""
 
@@ -236,27 +241,41 @@ def _returned(
 
 
 def _apart(side: Side, value: int) -> int:
-    """Return a result with samples and tokens on axes of their own, where it is so further on."""
+    """Return a result as it is further on, where its axes can't be told apart here."""
     tape, found = side.tape, value
     for _ in range(_STEPS):
-        if tape.tensors[found].dim() != 2:
+        if _is_plain(tape.tensors[found]):
             return found
-        users = [op for op in tape.users.get(found, []) if op.name in LAYOUT]
+        users = [op for op in tape.users.get(found, []) if _rearranges(tape, op, found)]
         if not users:
             break
         found = users[0].defines[0]
-    return found if tape.tensors[found].dim() > 2 else value
+    return found if tape.tensors[found].dim() > _FLAT else value
 
 
 def _together(side: Side, value: int) -> int:
-    """Return what is received before its samples and tokens were put on one axis."""
+    """Return what is received as it was before, where its axes can't be told apart here."""
     tape, found = side.tape, value
     for _ in range(_STEPS):
         maker = tape.maker.get(found)
-        if tape.tensors[found].dim() != 2 or maker is None or maker.name not in LAYOUT:
+        if _is_plain(tape.tensors[found]) or maker is None:
             break
-        found = next(iter(maker.values()))
-    return found if tape.tensors[found].dim() > 2 else value
+        before = next(iter(maker.values()), found)
+        if not _rearranges(tape, maker, before):
+            break
+        found = before
+    return found if tape.tensors[found].dim() > _FLAT else value
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Return whether samples and tokens are axes of their own, and of other sizes."""
+    return tensor.dim() > _FLAT and tensor.shape[0] != tensor.shape[1]
+
+
+def _rearranges(tape: Tape, operation: Operation, value: int) -> bool:
+    """Return whether an operation only brings the entries of a value into another order."""
+    sizes = {tape.tensors[each].numel() for each in (value, *operation.defines[:1])}
+    return operation.name in LAYOUT and len(sizes) == 1
 
 
 def _behind(side: Side, value: int, wanted: set[int]) -> set[int]:

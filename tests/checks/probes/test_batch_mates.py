@@ -1,0 +1,81 @@
+"""Whether one sample moves another: in either direction, and without leaving a trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from attnscope.checks.probes.batch_mates import batch_mates, with_other_sample
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.subject import Subject
+from tests.checks.small import SelfAttention, noise
+
+
+class OverSamples(SelfAttention):
+    def forward(self, x: Tensor) -> Any:
+        return self.attend(x.transpose(0, 1)).transpose(0, 1)
+
+
+class OneStream(SelfAttention):
+    """All samples in one sequence, in which later ones can't be seen."""
+
+    def forward(self, x: Tensor) -> Any:
+        return x.reshape(1, -1, x.shape[-1]).cumsum(1).reshape(x.shape)
+
+
+def test_sound_attention_leaks_nothing_and_tokens_reach_each_other() -> None:
+    found = batch_mates(Subject(SelfAttention(), noise(3, 5, 16)))
+    assert not found.leaks
+    assert (found.moved, found.others) == (0, 2)
+    assert found.own > found.noise > 0
+    assert found.token_reach is not None
+    assert found.token_reach > found.noise
+
+
+def test_attention_over_samples_moves_all_others_and_no_other_token() -> None:
+    found = batch_mates(Subject(OverSamples(), noise(3, 5, 16)))
+    assert found.leaks
+    assert (found.moved, found.others, found.token_reach) == (2, 2, 0.0)
+    assert found.largest > 1000 * found.noise
+
+
+def test_where_the_last_sample_reaches_nobody_the_first_is_changed() -> None:
+    found = batch_mates(Subject(OneStream(), noise(3, 5, 16)))
+    assert (found.changed, found.moved) == (0, 2)
+
+
+def test_it_is_run_once_and_leaves_the_model_as_it_was() -> None:
+    model = SelfAttention().train()
+    runs: list[int] = []
+    model.register_forward_hook(lambda *_: runs.append(1))
+    subject = Subject(model, noise(3, 5, 16))
+    batch_mates(subject)
+    count = len(runs)
+    assert batch_mates(subject) is batch_mates(subject)
+    assert len(runs) == count
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "said"),
+    [
+        (SelfAttention(), noise(1, 5, 16), "give inputs with two or more"),
+        (nn.Identity(), torch.ones(3, 5).bool(), "no input is a sequence"),
+    ],
+)
+def test_where_it_can_not_be_told(model: nn.Module, inputs: Tensor, said: str) -> None:
+    with pytest.raises(Skipped, match=said):
+        batch_mates(Subject(model, inputs))
+
+
+def test_a_memory_that_all_samples_share_is_left_alone() -> None:
+    def forward(query: Tensor, memory: Tensor) -> Tensor:
+        return query + memory.mean(1, keepdim=True)
+
+    subject = Subject(forward, {"query": noise(3, 5, 16), "memory": noise(1, 4, 16)})
+    other = with_other_sample(subject, 2)
+    assert torch.equal(other.values["memory"], subject.given.values["memory"])
+    assert not batch_mates(subject).leaks

@@ -1,0 +1,71 @@
+"""AS801: flags, arguments and modes that choose another computation, and their restoration."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tests.checks.marks import marked
+from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
+
+
+class Switch(ByHand):
+    use_flash = True
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x: Tensor, need_weights: bool = False) -> Tensor:  # noqa: FBT001, FBT002  as torch has it
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if self.by_kernel(asked=need_weights):
+            y = F.scaled_dot_product_attention(q, k, v)  # kernel
+        else:
+            y = (q @ k.mT * self.scale).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, n, d))
+
+    def by_kernel(self, *, asked: bool) -> bool:
+        del asked
+        return self.use_flash
+
+
+class Asked(Switch):
+    def by_kernel(self, *, asked: bool) -> bool:
+        return not asked
+
+
+class Trained(Switch):
+    def by_kernel(self, *, asked: bool) -> bool:
+        del asked
+        return not self.training
+
+
+@pytest.mark.parametrize(
+    ("kind", "switch"),
+    [(Switch, "Switch.use_flash"), (Asked, "need_weights=True"), (Trained, "train mode")],
+)
+def test_the_switch_is_named_with_what_differs(kind: type[Switch], switch: str) -> None:
+    inputs = {"x": features(), "need_weights": False}
+    finding = only("AS801", kind(scale=0.1).eval(), inputs)
+    assert finding.severity == "warning"
+    assert finding.evidence["switch"].startswith(switch)
+    assert "scale 0.3536 against 0.1" in finding.message
+    assert finding.evidence["moved_by"] > 10 * finding.evidence["noise"]
+    assert line_of(finding) == marked(__file__, "kernel")
+    assert not found("AS801", kind(scale=8**-0.5).eval(), inputs)
+
+
+def test_the_flag_is_put_back() -> None:
+    model = Switch(scale=0.1)
+    only("AS801", model, features())
+    assert model.use_flash is True
+    assert "use_flash" not in vars(model)
+    assert model.training
+
+
+def test_a_kernel_agrees_with_itself_on_other_strides() -> None:
+    q, k, v = (torch.randn(2, 7, 3, 8).transpose(1, 2) for _ in range(3))
+    assert not found("AS801", F.scaled_dot_product_attention, (q, k, v))

@@ -1,0 +1,81 @@
+"""AS306: scale, cap, window and rotary settings of a config that are not followed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.checks.marks import marked
+from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
+
+
+class Configured(ByHand):
+    def __init__(self, *, scale: float, cap: float | None, window: int, base: float) -> None:
+        super().__init__()
+        self.config: Any = None
+        self.scale, self.cap, self.window, self.base = scale, cap, window, base
+
+    def turned(self, x: Tensor) -> Tensor:
+        size = x.shape[-1]
+        steps = self.base ** (-torch.arange(0, size, 2) / size)
+        angles = torch.outer(torch.arange(x.shape[-2]), steps).repeat(1, 2)
+        half = torch.cat((-x[..., size // 2 :], x[..., : size // 2]), -1)
+        return x * angles.cos() + half * angles.sin()  # rotary
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = self.turned(q) @ self.turned(k).mT * self.scale  # scale
+        if self.cap is not None:
+            scores = self.cap * torch.tanh(scores / self.cap)
+        i, j = torch.arange(q.shape[-2])[:, None], torch.arange(q.shape[-2])
+        hidden = (j > i) | (i - j >= self.window)
+        return scores.masked_fill(hidden, float("-inf"))  # mask
+
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores.softmax(-1)  # softmax
+
+
+RIGHT = {"scale": 0.25, "cap": 5.0, "window": 3, "base": 5000.0}
+CONFIG = {
+    "query_pre_attn_scalar": 16,
+    "attn_logit_softcapping": 5.0,
+    "sliding_window": 3,
+    "rope_theta": 5000.0,
+}
+
+
+def model(config: dict[str, Any], **how: Any) -> Configured:
+    made = Configured(**{**RIGHT, **how})
+    made.config = SimpleNamespace(**config)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("how", "setting", "mark"),
+    [
+        ({"scale": 8**-0.5}, "query_pre_attn_scalar", "scale"),
+        ({"cap": None}, "attn_logit_softcapping", "softmax"),
+        ({"window": 99}, "sliding_window", "mask"),
+        ({"base": 10000.0}, "rope_theta", "rotary"),
+    ],
+)
+def test_a_setting_that_is_not_followed(how: dict[str, Any], setting: str, mark: str) -> None:
+    finding = only("AS306", model(CONFIG, **how), features(length=9))
+    assert (finding.severity, finding.evidence["setting"]) == ("error", setting)
+    assert line_of(finding) == marked(__file__, mark)
+
+
+def test_a_config_that_is_followed() -> None:
+    assert not found("AS306", model(CONFIG), features(length=9))
+
+
+def test_a_window_longer_than_the_inputs_can_not_be_told() -> None:
+    assert not found("AS306", model({"sliding_window": 64}, window=99), features(length=9))
+
+
+def test_scaled_rotary_embeddings_are_left_alone() -> None:
+    config = {"rope_theta": 10000.0, "rope_scaling": {"type": "linear", "factor": 2.0}}
+    assert not found("AS306", model(config), features(length=9))

@@ -1,0 +1,76 @@
+"""AS305: statistics over the batch, over later tokens, or over the masks of other samples."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tests.checks.marks import marked
+from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
+
+
+class BatchSpread(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        raw = q @ k.mT
+        return raw / raw.std()  # batch spread
+
+
+class BlockMaximum(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        raw = q @ k.mT
+        raw = raw / raw.abs().amax((-2, -1), keepdim=True)  # block maximum
+        hidden = torch.ones(raw.shape[-2:], dtype=torch.bool).triu(1)
+        return raw.masked_fill(hidden, float("-inf"))
+
+
+class RowSpread(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        raw = q @ k.mT
+        return raw / raw.std(-1, keepdim=True)
+
+
+class Counting(ByHand):
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
+        self.keep = keep
+        return super().forward(x)
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = q @ k.mT * 8**-0.5
+        scores = scores * self.keep.sum().log()  # count
+        return scores.masked_fill(~self.keep[:, None, None], -1e9)
+
+
+class Masking(Counting):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return (q @ k.mT * 8**-0.5).masked_fill(~self.keep[:, None, None], -1e9)
+
+
+def test_the_spread_of_the_batch() -> None:
+    finding = only("AS305", BatchSpread(), features())
+    assert (finding.severity, finding.evidence["changed"]) == ("error", "another sample")
+    assert finding.evidence["moved_by"] > 0.01
+    assert line_of(finding) == marked(__file__, "batch spread")
+
+
+def test_the_largest_score_of_a_causal_block() -> None:
+    finding = only("AS305", BlockMaximum(), features())
+    assert finding.evidence["changed"] == "a later token"
+    assert line_of(finding) == marked(__file__, "block maximum")
+
+
+def test_a_count_over_the_batch() -> None:
+    keep = torch.ones(3, 7, dtype=torch.bool)
+    keep[1, 5:] = False
+    finding = only("AS305", Counting(), {"x": features(), "keep": keep})
+    assert finding.evidence["changed"] == "the inputs of another sample"
+    assert line_of(finding) == marked(__file__, "count")
+    assert not found("AS305", Masking(), {"x": features(), "keep": keep})
+
+
+def test_what_stays_in_a_row_is_left_alone() -> None:
+    for kind in (ByHand, RowSpread):
+        assert not found("AS305", kind(), features())
+
+
+def test_one_sample_has_no_mates() -> None:
+    assert not found("AS305", BatchSpread(), features(batch=1))

@@ -1,0 +1,74 @@
+"""AS104: tiled kv heads, v expanded in another way than k, loops that pick the wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.checks.marks import marked
+from tests.checks.rules.by_scores import features, found, line_of, only
+
+HEADS, KV_HEADS, SIZE = 4, 2, 6
+
+
+def repeated(x: Tensor) -> Tensor:
+    return x.repeat_interleave(HEADS // KV_HEADS, dim=1)
+
+
+def tiled(x: Tensor) -> Tensor:
+    return x.repeat(1, HEADS // KV_HEADS, 1, 1)  # tiled
+
+
+class Grouped(nn.Module):
+    def __init__(self, k: Callable[[Tensor], Tensor], v: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.expand_k, self.expand_v = k, v
+        self.q, self.kv = nn.Linear(24, 24), nn.Linear(24, 2 * KV_HEADS * SIZE)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, _ = x.shape
+        q = self.q(x).view(b, n, HEADS, SIZE).transpose(1, 2)
+        k, v = self.kv(x).view(b, n, 2, KV_HEADS, SIZE).permute(2, 0, 3, 1, 4)
+        scores = q @ self.expand_k(k).mT * SIZE**-0.5
+        return (scores.softmax(-1) @ self.expand_v(v)).transpose(1, 2).flatten(2)
+
+
+class Loop(nn.Module):
+    def __init__(self, pick: Callable[[int], int]) -> None:
+        super().__init__()
+        self.pick = pick
+        self.q, self.kv = nn.Linear(24, 24), nn.Linear(24, 2 * KV_HEADS * SIZE)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, _ = x.shape
+        q = self.q(x).view(b, n, HEADS, SIZE)
+        keys, values = (t.view(b, n, KV_HEADS, SIZE) for t in self.kv(x).chunk(2, -1))
+        done = []
+        for head in range(HEADS):
+            kv = self.pick(head)  # picked
+            scores = q[:, :, head] @ keys[:, :, kv].mT * SIZE**-0.5
+            done.append(scores.softmax(-1) @ values[:, :, kv])
+        return torch.cat(done, -1)
+
+
+@pytest.mark.parametrize(("k", "v"), [(tiled, tiled), (repeated, tiled)])
+def test_tiled_heads(k: Callable[[Tensor], Tensor], v: Callable[[Tensor], Tensor]) -> None:
+    finding = only("AS104", Grouped(k, v), features())
+    assert finding.severity == "error"
+    assert finding.evidence["kv_head_met"] == [0, 1, 0, 1]
+    assert finding.evidence["kv_head_expected"] == [0, 0, 1, 1]
+    assert line_of(finding) == marked(__file__, "tiled")
+
+
+def test_a_loop_that_takes_the_remainder() -> None:
+    finding = only("AS104", Loop(lambda head: head % KV_HEADS), features())
+    assert finding.evidence["kv_head_met"] == [0, 1, 0, 1]
+    assert line_of(finding) == marked(__file__, "picked")
+
+
+def test_repeated_heads_are_right() -> None:
+    assert not found("AS104", Grouped(repeated, repeated), features())
+    assert not found("AS104", Loop(lambda head: head // (HEADS // KV_HEADS)), features())

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.checks.written import found, only
+
+PROGRAM = """
+class Encoder(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.tokens = nn.Embedding(50, width)
+        {init}
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, ids):
+        x, n = self.tokens(ids), ids.shape[1]
+        bias = torch.zeros(n, n)
+        {body}
+        q, k, v = self.qkv(x).chunk(3, -1)
+        return self.out((q @ k.mT / 4 + bias).softmax(-1) @ v)
+
+
+model = Encoder().eval()
+inputs = torch.randint(1, 50, (2, 9))
+"""
+TABLE = "self.positions = nn.Embedding(20, width)"
+
+
+@pytest.mark.parametrize(
+    ("init", "body"),
+    [
+        (TABLE, "places = self.positions(torch.arange(n))  # here"),
+        (TABLE, "x = x + self.positions(torch.arange(n) * 0)"),
+        ('self.register_buffer("pe", torch.randn(20, width))', "x + self.pe[:n]  # here"),
+        ("self.rel_bias = nn.Parameter(torch.randn(40))",
+         "at = torch.arange(n)[:, None]; gap = at - at  # here\n"
+         "        bias = self.rel_bias[gap + 20]"),
+    ],
+)  # fmt: skip
+def test_positions_without_effect(tmp_path: Path, init: str, body: str) -> None:
+    finding = only(tmp_path, PROGRAM.format(init=init, body=body), "AS501")
+    assert (finding.code, finding.severity) == ("AS501", "warning")
+    assert finding.evidence["spread_of_weights"] < 1e-5
+    if "# here" in body:
+        assert finding.source is not None
+        assert finding.source.code.endswith("# here")
+
+
+def test_tokens_without_any_positions_are_a_note(tmp_path: Path) -> None:
+    text = PROGRAM.format(init="pass", body="pass")
+    assert [(code, severity) for code, severity, _ in found(tmp_path, text, "AS501")] == [
+        ("AS501", "note")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("init", "body"),
+    [
+        (TABLE, "x = x + self.positions(torch.arange(n))"),
+        ("self.rel_bias = nn.Parameter(torch.randn(40))",
+         "at = torch.arange(n); bias = self.rel_bias[at[None] - at[:, None] + 20]"),
+        ("self.pos = nn.Parameter(torch.zeros(20, width))", "x = x + self.pos[:n]"),  # to be trained
+        ("pass", "bias = bias.masked_fill(torch.ones(n, n).triu(1).bool(), -math.inf)"),
+        ("self.mix = nn.Conv1d(width, width, 3, padding=1)", "x = self.mix(x.mT).mT"),
+        ("pass", "at = torch.arange(n); bias = -0.1 * (at[None] - at[:, None]).abs()"),
+    ],
+)  # fmt: skip
+def test_order_that_is_known_is_silent(tmp_path: Path, init: str, body: str) -> None:
+    assert found(tmp_path, PROGRAM.format(init=init, body=body), "AS501") == []
+
+
+def test_a_model_without_order_is_declared(tmp_path: Path) -> None:
+    text = PROGRAM.format(init=TABLE, body="pass") + 'expect = {"positions": False}\n'
+    assert found(tmp_path, text, "AS501") == []
+
+
+def test_sets_of_features_are_silent(tmp_path: Path) -> None:
+    text = PROGRAM.format(init="pass", body="pass")
+    text = text.replace("self.tokens(ids)", "ids").replace(
+        "torch.randint(1, 50, (2, 9))", "torch.randn(2, 9, 16)"
+    )
+    assert found(tmp_path, text, "AS501") == []

@@ -1,0 +1,70 @@
+"""AS802: the first operation that makes NaN or infinity of finite operands."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.checks.marks import marked
+from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
+
+
+class Overflows(ByHand):
+    def weights(self, scores: Tensor) -> Tensor:
+        powers = (scores * 1e4).exp()  # overflows
+        return powers / powers.sum(-1, keepdim=True)
+
+
+class Divides(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        nothing = (q - q).norm(dim=-1, keepdim=True)
+        unit = q / nothing  # divides by zero
+        return unit @ k.mT
+
+
+class Empty(ByHand):
+    def weights(self, scores: Tensor) -> Tensor:
+        hidden = torch.arange(scores.shape[-2])[:, None] == 2
+        return scores.masked_fill(hidden, float("-inf")).softmax(-1)  # empty row
+
+
+class Filled(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().scores(q, k)
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return scores.masked_fill_(hidden, float("inf"))  # positive fill
+
+
+class Causal(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().scores(q, k)
+        return scores.masked_fill(torch.ones_like(scores[0, 0]).triu(1) > 0, float("-inf"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "mark", "makes"),
+    [
+        (Overflows, "overflows", "infinity"),
+        (Divides, "divides by zero", "infinity"),
+        (Empty, "empty row", "NaN"),
+        (Filled, "positive fill", "infinity"),
+    ],
+)
+def test_the_first_place_is_told(kind: type[ByHand], mark: str, makes: str) -> None:
+    finding = only("AS802", kind(), features())
+    assert (finding.severity, finding.evidence["makes"]) == ("error", makes)
+    assert finding.evidence["entries_of_output"] > 0
+    assert line_of(finding) == marked(__file__, mark)
+
+
+def test_empty_rows_are_counted() -> None:
+    assert only("AS802", Empty(), features()).evidence["empty_rows"] == 3 * 3
+
+
+def test_minus_infinity_hides_and_is_no_fault() -> None:
+    assert not found("AS802", Causal(), features())
+
+
+def test_inputs_of_nan_say_nothing_of_the_model() -> None:
+    assert not found("AS802", ByHand(), features().fill_(float("nan")))

@@ -1,0 +1,72 @@
+"""AS803: scores, dropped weights, means and others in the place of the weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.checks.marks import marked
+from tests.checks.rules.by_scores import Returning, features, found, line_of, only
+
+
+class Scores(Returning):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT * 8**-0.5
+        y = scores.softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, n, d)), scores  # scores
+
+
+class Dropped(Returning):
+    def weights(self, scores: Tensor) -> Tensor:
+        return F.dropout(scores.softmax(-1), 0.4, self.training)
+
+
+class Mixed(Returning):
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, weights = super().attend(x)
+        return y, weights.reshape(self.heads, len(x), *weights.shape[2:])
+
+
+class Maps(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(24, 3, batch_first=True)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.attention(x, x, x)  # type: ignore[no-any-return]
+
+
+class MapsOfEveryHead(Maps):
+    """Return the output and the maps of every head."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        (Scores, "the scores before the softmax"),
+        (Dropped, "the weights after dropout"),
+        (Mixed, "the weights with heads and samples mixed up"),
+        (MapsOfEveryHead, "their mean over the heads"),
+    ],
+)
+def test_what_is_returned_is_named(kind: type[nn.Module], what: str) -> None:
+    finding = only("AS803", kind(), features(batch=2))
+    assert (finding.severity, finding.evidence["is"]) == ("error", what)
+    assert finding.evidence["differs_from_weights"] > 1e-3
+
+
+def test_the_line_is_that_which_hands_it_out() -> None:
+    assert line_of(only("AS803", Scores(), features())) == marked(__file__, "scores")
+
+
+def test_a_mean_that_nobody_calls_a_head_is_a_note() -> None:
+    assert only("AS803", Maps(), features()).severity == "note"
+
+
+def test_the_weights_themselves_are_right() -> None:
+    assert not found("AS803", Returning(), features())
+    assert not found("AS803", nn.MultiheadAttention(24, 3), (torch.randn(5, 2, 24),) * 3)

@@ -1,0 +1,113 @@
+"""AS302, AS303, AS304, AS401 to AS405: what whole calls and single heads do, by their numbers."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.checks.rules.by_scores import ByHand, features, found, only
+
+
+class Sharp(ByHand):
+    def __init__(self, times: float = 1.0) -> None:
+        super().__init__()
+        self.times = times
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().scores(q, k) * self.times
+
+
+class Biased(ByHand):
+    def __init__(self, bias: Tensor) -> None:
+        super().__init__()
+        self.bias = bias
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return super().scores(q, k) + self.bias
+
+
+class Growing(nn.Module):
+    def __init__(self, gain: float) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([ByHand(seed=at) for at in range(5)])
+        self.gain = gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = self.gain * (x + layer(x))
+        return x
+
+
+def test_rows_that_are_all_one_hot_saturate_the_softmax() -> None:
+    finding = only("AS302", Sharp(400.0), features(length=12))
+    assert finding.severity == "warning"
+    assert finding.evidence["sensitivity"] < 0.1
+    assert not found("AS302", Sharp(3.0), features(length=12))
+
+
+def test_heads_that_rest_on_one_key_are_not_saturated_but_sinks() -> None:
+    bias = 20.0 * (torch.arange(9) == 0)
+    assert not found("AS302", Biased(bias), features(length=9))
+    finding = only("AS404", Biased(bias), features(length=9))
+    assert finding.severity == "note"
+    assert finding.evidence["keys"] == [0, 0, 0]
+    assert not found("AS404", ByHand(), features(length=9))
+
+
+def test_heads_that_look_at_themselves() -> None:
+    finding = only("AS405", Biased(20.0 * torch.eye(9)), features(length=9))
+    assert len(finding.evidence["heads"]) == 3
+    assert not found("AS405", ByHand(), features(length=9))
+
+
+def test_scores_that_grow_from_layer_to_layer() -> None:
+    finding = only("AS303", Growing(3.0), features())
+    assert finding.evidence["growth"] > 10
+    assert not found("AS303", Growing(0.8), features())
+
+
+def test_low_entropy_is_a_note_from_a_single_run() -> None:
+    finding = only("AS403", Sharp(60.0), features(length=64))
+    assert finding.severity == "note"
+    assert not found("AS403", Sharp(1.0), features(length=64))
+
+
+@pytest.mark.parametrize("times", [1.0, 60.0])
+def test_half_precision_loses_weight_where_scores_are_large(times: float) -> None:
+    x = features(length=64).bfloat16()
+    lost = found("AS304", Sharp(times).bfloat16(), x)
+    assert [each.severity for each in lost] == ["warning"] * (times > 1.0)
+
+
+def test_a_softmax_that_is_upcast_is_left_alone() -> None:
+    class Upcast(Sharp):
+        def weights(self, scores: Tensor) -> Tensor:
+            return scores.float().softmax(-1).to(scores.dtype)
+
+    assert not found("AS304", Upcast(60.0).bfloat16(), features(length=64).bfloat16())
+
+
+def test_a_head_whose_columns_are_zero_is_dead() -> None:
+    model = ByHand()
+    with torch.no_grad():
+        model.out.weight[:, 8:16] = 0.0
+    assert only("AS401", model, features()).evidence["heads"] == [["", 0, 1]]
+
+
+def test_where_all_heads_add_nothing_none_is_named() -> None:
+    model = ByHand()
+    nn.init.zeros_(model.out.weight)
+    assert not found("AS401", model, features())
+
+
+def test_heads_with_equal_weights_are_doubles() -> None:
+    model = ByHand()
+    with torch.no_grad():
+        for part in model.qkv.weight.view(3, 3, 8, 24):
+            part[2] = part[0]
+        for part in model.qkv.bias.view(3, 3, 8):
+            part[2] = part[0]
+    finding = only("AS402", model, features())
+    assert finding.evidence["doubles"] == [[2]]
+    assert not found("AS402", ByHand(), features())

@@ -1,0 +1,58 @@
+"""AS107: cross-attention that reads its own sequence, at the call that loses the other one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from tests.checks.marks import marked
+from tests.checks.rules.by_scores import features, found, line_of, only
+
+INPUTS = {"x": features(), "memory": features(length=11, seed=1)}
+
+
+class Layer(nn.Module):
+    def __init__(self, *, gate: float = 1.0) -> None:
+        super().__init__()
+        self.own = nn.MultiheadAttention(24, 3, batch_first=True)
+        self.cross = nn.MultiheadAttention(24, 3, batch_first=True)
+        self.gate = nn.Parameter(torch.tensor(gate))
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        x = x + self.own(x, x, x, need_weights=False)[0]
+        return x + self.gate * self.cross(x, memory, memory, need_weights=False)[0]
+
+
+class ReadsItself(Layer):
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        x = x + self.own(x, x, x, need_weights=False)[0]
+        return x + self.cross(x, x, x, need_weights=False)[0]  # reads itself
+
+
+class Outer(nn.Module):
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.layer, self.right = Layer(), right
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        if self.right:
+            return self.layer(x, memory)  # type: ignore[no-any-return]
+        return self.layer(x, x)  # type: ignore[no-any-return]  # handed on
+
+
+def test_the_call_that_hands_on_the_wrong_sequence() -> None:
+    finding = only("AS107", ReadsItself(), INPUTS)
+    assert (finding.severity, finding.evidence["sequence"]) == ("error", "memory")
+    assert finding.evidence["output_moves_by"] == 0.0
+    assert line_of(finding) == marked(__file__, "reads itself")
+
+
+def test_the_outermost_module_that_no_longer_gets_it() -> None:
+    finding = only("AS107", Outer(right=False), INPUTS)
+    assert line_of(finding) == marked(__file__, "handed on")
+
+
+def test_a_memory_that_is_read_is_right_even_behind_a_closed_gate() -> None:
+    assert not found("AS107", Layer(), INPUTS)
+    assert not found("AS107", Layer(gate=0.0), INPUTS)
+    assert not found("AS107", Outer(right=True), INPUTS)
