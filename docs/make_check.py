@@ -2,10 +2,10 @@
 
     python -m docs.make_check
 
-The page is the source: its text and code are written by hand, its outputs by this file. Blocks run
-in order, in an empty folder. ``python NAME.py`` and ``toml NAME`` are saved as that file; ``python``
-runs, all such blocks in one namespace; ``console`` runs its ``$`` lines; ``text`` below is what was
-printed. ``tests/test_check_page.py`` runs the same and compares.
+The page is the source: its text and code are written by hand, its outputs by this file. Blocks
+run in order, in an empty folder. ``python NAME.py`` and ``toml NAME`` are saved as that file;
+``python`` runs, in one namespace for all; ``console`` runs its ``$`` lines; ``text`` below is what
+was printed. ``tests/test_check_page.py`` runs the same and compares.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
-    def split(self, x: Tensor) -> Tensor:
+    def split(self, x: Tensor) -> Any:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def merge(self, context: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ class SelfAttention(nn.Module):
     def weigh(self, scores: Tensor) -> Tensor:
         return scores.softmax(-1)
 
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
         weights = self.weigh(q @ k.mT / math.sqrt(q.shape[-1]))
         return self.out(self.merge(weights @ v))

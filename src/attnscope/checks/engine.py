@@ -11,7 +11,7 @@ from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
 from attnscope.checks.report import Report, SkippedRule
 from attnscope.checks.rule import Rule, Skipped
-from attnscope.checks.subject.restoring import random_state_kept
+from attnscope.checks.subject.restoring import restored
 from attnscope.checks.subject.subject import Subject
 from attnscope.errors import AttnscopeError, TargetError
 
@@ -24,7 +24,7 @@ def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
     Raises:
         TargetError: the forward raises, and no rule can say why.
     """
-    with random_state_kept():
+    with restored(subject.run, subject.given.values):
         return _run(subject, rules)
 
 

@@ -35,7 +35,7 @@ class LooseMerge(SelfAttention):
 
 
 class HeadByHead(SelfAttention):
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         parts = []
         for q, k, v in zip(*(p.chunk(2, -1) for p in self.qkv(x).chunk(3, -1)), strict=True):
             parts.append(self.weigh(q @ k.mT / math.sqrt(q.shape[-1])) @ v)

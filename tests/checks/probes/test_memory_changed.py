@@ -16,7 +16,7 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         read = memory if self.reads else x
-        return x + self.cross(x, read, read, need_weights=False)[0]
+        return x + self.cross(x, read, read, need_weights=False)[0]  # type: ignore[no-any-return]
 
 
 def changes(*, reads: bool) -> tuple[Subject, dict[str, bool]]:

@@ -46,7 +46,7 @@ class ByHand(nn.Module):
             self.out = nn.Linear(width, width)
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
-        return q @ k.mT * q.shape[-1] ** -0.5
+        return q @ k.mT * q.shape[-1] ** -0.5  # type: ignore[no-any-return]
 
     def weights(self, scores: Tensor) -> Tensor:
         return scores.softmax(-1)

@@ -25,7 +25,7 @@ class Switch(ByHand):
             y = F.scaled_dot_product_attention(q, k, v)  # kernel
         else:
             y = (q @ k.mT * self.scale).softmax(-1) @ v
-        return self.out(y.transpose(1, 2).reshape(b, n, d))
+        return self.out(y.transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
 
     def by_kernel(self, *, asked: bool) -> bool:
         del asked

@@ -22,7 +22,7 @@ class Library(nn.Module):
         self.attention = nn.MultiheadAttention(16, 2, batch_first=batch_first)
         self.table = nn.Parameter(noise(*table)) if table else None
 
-    def mixed(self, x: Tensor) -> Tensor:
+    def mixed(self, x: Tensor) -> Any:
         return self.attention(x, x, x)[0]
 
     def forward(self, x: Tensor) -> Any:
@@ -150,7 +150,7 @@ class OneStream(SelfAttention):
 
 
 class OneCausalStream(OneStream):
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
         return self.out(self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
 
@@ -182,7 +182,7 @@ class RowsAsTime(Library):
         super().__init__(batch_first=batch_first)
         self.embedding = nn.Embedding(9, 16)
 
-    def forward(self, ids: Tensor) -> Any:  # type: ignore[override]
+    def forward(self, ids: Tensor) -> Any:
         x = self.embedding(ids)
         return self.mixed(x.flatten(0, 1)).view_as(x)
 
@@ -205,7 +205,7 @@ class Standardised(SelfAttention):
 class MaskOfOthers(SelfAttention):
     """The mask of one sample hides keys of another: a fault of the mask."""
 
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
         seen = (x[..., 0] > 0).roll(1, 0)[:, None, None]
         scores = (q @ k.mT / 3.0).masked_fill(~seen, -1e9)

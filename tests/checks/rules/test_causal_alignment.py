@@ -122,3 +122,17 @@ def test_steps_with_a_cache_and_what_follows_is_folded(kind: type[Cached], mark:
     assert finding.source is not None
     assert finding.source.line == marked(__file__, mark)
     assert [each.code for each in finding.follows] == ["AS601"]
+
+
+class TwoSets(WithMemory):
+    """A query sees the memory up to its own place, and of the sequence itself alone."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        t = q.shape[2]
+        past = torch.ones(t, k.shape[2] - t, dtype=torch.bool).tril()
+        seen = torch.cat([past, torch.eye(t, dtype=torch.bool)], 1)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+
+
+def test_several_sets_of_keys_side_by_side_are_no_staircase() -> None:
+    assert not found(TwoSets(), inputs())

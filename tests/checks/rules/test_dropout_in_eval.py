@@ -49,8 +49,10 @@ def test_dropout_that_does_not_hear_of_eval(tmp_path: Path, body: str) -> None:
         "return self.drop(weights) @ v",
         "return F.dropout(weights, self.p, self.training) @ v",
         "return F.dropout(weights, 0.0) @ v",
-        "p = self.p if self.training else 0.0; "
-        "return F.scaled_dot_product_attention(q, k, v, dropout_p=p)",
+        (
+            "p = self.p if self.training else 0.0; "
+            "return F.scaled_dot_product_attention(q, k, v, dropout_p=p)"
+        ),
         "return (weights + 0.01 * torch.randn_like(weights)) @ v",  # noise is no dropout
     ],
 )

@@ -368,3 +368,14 @@ def test_a_window_to_both_sides_is_not_causal() -> None:
             return scores.masked_fill(~near, -math.inf)
 
     assert not found(Near(), features())
+
+
+# -- half types ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_rounding_of_half_types_hides_no_leak_and_makes_none(kind: torch.dtype) -> None:
+    finding = only(NoMask().to(kind), features().to(kind), CAUSAL)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "the softmax")
+    assert not found(Right().to(kind), features().to(kind), CAUSAL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -38,16 +39,16 @@ class MergedByView(SelfAttention):
 class MergedInOtherOrder(SelfAttention):
     """Heads lie behind the samples and are taken as if before them."""
 
-    def split(self, x: Tensor) -> Tensor:
+    def split(self, x: Tensor) -> Any:
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2).flatten(0, 1)
 
-    def merge(self, context: Tensor) -> Tensor:
+    def merge(self, context: Tensor) -> Any:
         b = context.shape[0] // self.heads
         return context.unflatten(0, (self.heads, b)).permute(1, 2, 0, 3).flatten(2)
 
 
 class HeadByHead(SelfAttention):
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         parts = []
         for q, k, v in zip(
             *(part.chunk(self.heads, -1) for part in self.qkv(x).chunk(3, -1)), strict=True
@@ -123,13 +124,13 @@ def test_tokens_that_a_model_cuts_itself_have_their_axis() -> None:
 
 
 class Windows(SelfAttention):
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         whole = super().attend(x.unflatten(1, (-1, 2)).flatten(0, 1))
         return whole.unflatten(0, (x.shape[0], -1)).flatten(1, 2)
 
 
 class Axial(SelfAttention):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         b, h, w, _ = x.shape
         rows = self.attend(x.flatten(0, 1)).unflatten(0, (b, h)).transpose(1, 2)
         return self.attend(rows.flatten(0, 1)).unflatten(0, (b, w)).transpose(1, 2)
@@ -138,7 +139,7 @@ class Axial(SelfAttention):
 class Folded(SelfAttention):
     """(length, batch·heads, head_dim), as fairseq writes it."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         t, b, c = x.shape
         parts = self.qkv(x).chunk(3, -1)
         q, k, v = (p.contiguous().view(t, b * self.heads, -1).transpose(0, 1) for p in parts)
@@ -149,7 +150,7 @@ class Folded(SelfAttention):
 class Looks(SelfAttention):
     """Buckets of keys, each with the one before."""
 
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         q, k, v = (
             part.unflatten(1, (-1, 2)).unflatten(-1, (self.heads, -1)).permute(0, 3, 1, 2, 4)
             for part in self.qkv(x).chunk(3, -1)

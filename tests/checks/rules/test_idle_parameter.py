@@ -34,12 +34,21 @@ def program(body: str = PLAIN, init: str = "pass") -> str:
     [
         (PLAIN, "self.scale = nn.Parameter(torch.ones(()))  # here", "scale"),
         (PLAIN, "self.norm = nn.LayerNorm(width)  # here", "norm.weight"),
-        ("q, k = self.q(x), self.k(x); v = self.k(x)  # here\n"
-         "        return self.out(F.scaled_dot_product_attention(q, k, v))", "pass", "v.weight"),
-        ("bias = self.bias * 2  # here\n        " + PLAIN,
-         "self.bias = nn.Parameter(torch.zeros(6, 6))", "bias"),
+        (
+            (
+                "q, k = self.q(x), self.k(x); v = self.k(x)  # here\n"
+                "        return self.out(F.scaled_dot_product_attention(q, k, v))"
+            ),
+            "pass",
+            "v.weight",
+        ),
+        (
+            "bias = self.bias * 2  # here\n        " + PLAIN,
+            "self.bias = nn.Parameter(torch.zeros(6, 6))",
+            "bias",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_built_and_left_out(tmp_path: Path, body: str, init: str, name: str) -> None:
     finding = only(tmp_path, program(body, init), "AS903")
     assert (finding.code, finding.severity) == ("AS903", "warning")
@@ -53,17 +62,24 @@ def test_what_is_built_and_left_out(tmp_path: Path, body: str, init: str, name: 
     ("body", "init"),
     [
         (PLAIN, "pass"),
-        (f"if context is not None: x = x + self.cross(context)\n        {PLAIN}",
-         "self.cross = nn.Linear(width, width)"),
+        (
+            f"if context is not None: x = x + self.cross(context)\n        {PLAIN}",
+            "self.cross = nn.Linear(width, width)",
+        ),
         (PLAIN, "self.experts = nn.ModuleList(nn.Linear(width, width) for _ in range(4))"),
         (PLAIN, "self.frozen = nn.Parameter(torch.ones(4), requires_grad=False)"),
-        ("return self.out(F.scaled_dot_product_attention(*self.qkv(x).chunk(3, -1)))",
-         "self.qkv = nn.Linear(width, 3 * width)\n"
-         "        with torch.no_grad():\n"
-         "            self.qkv.weight.copy_(torch.cat([m.weight for m in (self.q, self.k, self.v)]))\n"
-         "            self.qkv.bias.copy_(torch.cat([m.bias for m in (self.q, self.k, self.v)]))"),
+        (
+            "return self.out(F.scaled_dot_product_attention(*self.qkv(x).chunk(3, -1)))",
+            (
+                "self.qkv = nn.Linear(width, 3 * width)\n"
+                "        with torch.no_grad():\n"
+                "            parts = (self.q, self.k, self.v)\n"
+                "            self.qkv.weight.copy_(torch.cat([m.weight for m in parts]))\n"
+                "            self.qkv.bias.copy_(torch.cat([m.bias for m in parts]))"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_may_be_idle_is_silent(tmp_path: Path, body: str, init: str) -> None:
     assert found(tmp_path, program(body, init), "AS903") == []
 

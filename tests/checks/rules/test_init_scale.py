@@ -29,12 +29,19 @@ MATRIX = LINEAR.replace("self.q(x)", "(x @ self.wq)").replace("self.k(x)", "(x @
     ("body", "init"),
     [
         (MATRIX, "pass"),
-        (LINEAR, "for m in (self.q, self.k):\n"
-                 "            nn.init.normal_(m.weight, std=1.0)  # here"),
-        (LINEAR, "self.apply(lambda m: nn.init.uniform_(m.weight, -1, 1) "
-                 "if hasattr(m, 'weight') else None)  # here"),
+        (
+            LINEAR,
+            ("for m in (self.q, self.k):\n            nn.init.normal_(m.weight, std=1.0)  # here"),
+        ),
+        (
+            LINEAR,
+            (
+                "self.apply(lambda m: nn.init.uniform_(m.weight, -1, 1) "
+                "if hasattr(m, 'weight') else None)  # here"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_weights_that_are_drawn_too_large(tmp_path: Path, body: str, init: str) -> None:
     finding = only(tmp_path, PROGRAM.format(body=body, init=init), "AS901")
     assert (finding.code, finding.severity) == ("AS901", "warning")
@@ -56,14 +63,26 @@ def test_weights_that_are_drawn_too_small(tmp_path: Path) -> None:
     [
         (LINEAR, "pass"),
         (LINEAR, "nn.init.xavier_uniform_(self.q.weight), nn.init.xavier_uniform_(self.k.weight)"),
-        (LINEAR, "nn.init.normal_(self.q.weight, std=0.02), nn.init.normal_(self.k.weight, std=0.02)"),
-        (MATRIX.replace("(x @ self.wq)", "F.normalize(x @ self.wq, dim=-1)")
-               .replace("(x @ self.wk)", "F.normalize(x @ self.wk, dim=-1)"), "pass"),
+        (
+            LINEAR,
+            "nn.init.normal_(self.q.weight, std=0.02), nn.init.normal_(self.k.weight, std=0.02)",
+        ),
+        (
+            MATRIX.replace("(x @ self.wq)", "F.normalize(x @ self.wq, dim=-1)").replace(
+                "(x @ self.wk)", "F.normalize(x @ self.wk, dim=-1)"
+            ),
+            "pass",
+        ),
         (LINEAR, "nn.init.zeros_(self.q.weight), nn.init.zeros_(self.q.bias)"),
-        (LINEAR, "with torch.no_grad():\n"
-                 "            for m in (self.q, self.k):\n"
-                 "                m.weight.mul_(20 * torch.rand(64, 1).pow(4))"),  # rows unlike
+        (
+            LINEAR,
+            (
+                "with torch.no_grad():\n"
+                "            for m in (self.q, self.k):\n"
+                "                m.weight.mul_(20 * torch.rand(64, 1).pow(4))"
+            ),
+        ),  # rows unlike
     ],
-)  # fmt: skip
+)
 def test_usual_and_trained_weights_are_silent(tmp_path: Path, body: str, init: str) -> None:
     assert found(tmp_path, PROGRAM.format(body=body, init=init), "AS901") == []

@@ -15,7 +15,7 @@ from tests.checks.small import SelfAttention, checked, line_of, noise, the_findi
 
 
 class Kernel(SelfAttention):
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
         return self.out(self.merge(self.kernel(q, k, v)))
 
@@ -24,7 +24,7 @@ class Kernel(SelfAttention):
 
 
 class HeadsThird(Kernel):
-    def split(self, x: Tensor) -> Tensor:
+    def split(self, x: Tensor) -> Any:
         return x.unflatten(-1, (self.heads, -1))
 
     def merge(self, context: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ class HeadsThird(Kernel):
 
 
 class HeadsThirdByHand(SelfAttention):
-    def split(self, x: Tensor) -> Tensor:
+    def split(self, x: Tensor) -> Any:
         return x.unflatten(-1, (self.heads, -1))
 
     def merge(self, context: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class HeadsThirdByHand(SelfAttention):
 
 
 class HeadsFromUnbind(HeadsThird):
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         b, t, _ = x.shape
         q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).unbind(2)
         return self.out(self.merge(self.kernel(q, k, v)))

@@ -33,7 +33,7 @@ class Grouped(nn.Module):
         q = self.q(x).view(b, n, HEADS, SIZE).transpose(1, 2)
         k, v = self.kv(x).view(b, n, 2, KV_HEADS, SIZE).permute(2, 0, 3, 1, 4)
         scores = q @ self.expand_k(k).mT * SIZE**-0.5
-        return (scores.softmax(-1) @ self.expand_v(v)).transpose(1, 2).flatten(2)
+        return (scores.softmax(-1) @ self.expand_v(v)).transpose(1, 2).flatten(2)  # type: ignore[no-any-return]
 
 
 class Loop(nn.Module):

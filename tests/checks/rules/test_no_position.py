@@ -35,11 +35,15 @@ TABLE = "self.positions = nn.Embedding(20, width)"
         (TABLE, "places = self.positions(torch.arange(n))  # here"),
         (TABLE, "x = x + self.positions(torch.arange(n) * 0)"),
         ('self.register_buffer("pe", torch.randn(20, width))', "x + self.pe[:n]  # here"),
-        ("self.rel_bias = nn.Parameter(torch.randn(40))",
-         "at = torch.arange(n)[:, None]; gap = at - at  # here\n"
-         "        bias = self.rel_bias[gap + 20]"),
+        (
+            "self.rel_bias = nn.Parameter(torch.randn(40))",
+            (
+                "at = torch.arange(n)[:, None]; gap = at - at  # here\n"
+                "        bias = self.rel_bias[gap + 20]"
+            ),
+        ),
     ],
-)  # fmt: skip
+)
 def test_positions_without_effect(tmp_path: Path, init: str, body: str) -> None:
     finding = only(tmp_path, PROGRAM.format(init=init, body=body), "AS501")
     assert (finding.code, finding.severity) == ("AS501", "warning")
@@ -60,14 +64,19 @@ def test_tokens_without_any_positions_are_a_note(tmp_path: Path) -> None:
     ("init", "body"),
     [
         (TABLE, "x = x + self.positions(torch.arange(n))"),
-        ("self.rel_bias = nn.Parameter(torch.randn(40))",
-         "at = torch.arange(n); bias = self.rel_bias[at[None] - at[:, None] + 20]"),
-        ("self.pos = nn.Parameter(torch.zeros(20, width))", "x = x + self.pos[:n]"),  # to be trained
+        (
+            "self.rel_bias = nn.Parameter(torch.randn(40))",
+            "at = torch.arange(n); bias = self.rel_bias[at[None] - at[:, None] + 20]",
+        ),
+        (
+            "self.pos = nn.Parameter(torch.zeros(20, width))",
+            "x = x + self.pos[:n]",
+        ),  # to be trained
         ("pass", "bias = bias.masked_fill(torch.ones(n, n).triu(1).bool(), -math.inf)"),
         ("self.mix = nn.Conv1d(width, width, 3, padding=1)", "x = self.mix(x.mT).mT"),
         ("pass", "at = torch.arange(n); bias = -0.1 * (at[None] - at[:, None]).abs()"),
     ],
-)  # fmt: skip
+)
 def test_order_that_is_known_is_silent(tmp_path: Path, init: str, body: str) -> None:
     assert found(tmp_path, PROGRAM.format(init=init, body=body), "AS501") == []
 

@@ -57,13 +57,16 @@ def test_one_row_for_all_tokens(tmp_path: Path) -> None:
         ("x = x + self.table[: x.size(0), None]", X, False),  # (length, batch, width)
         ("x = x + self.positions(torch.arange(x.shape[1]))", X, True),
         ("x = x + self.table[: x.size(1)] + self.levels.weight[2]", X, True),  # a level of its own
-        ("x = x + self.table[: x.size(1)] + self.step(time)[:, None]",
-         f'{{"x": {X}, "time": torch.randn(3, 1)}}', True),  # a time step of each sample
+        (
+            "x = x + self.table[: x.size(1)] + self.step(time)[:, None]",
+            f'{{"x": {X}, "time": torch.randn(3, 1)}}',
+            True,
+        ),  # a time step of each sample
         ("x = x + self.table[: x.size(0), None]", "torch.randn(9, 9, 16)", True),  # can't be told
         ("pass", X, True),
     ],
-)  # fmt: skip
-def test_other_additions_are_silent(tmp_path: Path, body: str, inputs: str, first: bool) -> None:
+)
+def test_other_additions_are_silent(tmp_path: Path, body: str, inputs: str, *, first: bool) -> None:
     assert found(tmp_path, PROGRAM.format(body=body, inputs=inputs, first=first), "AS502") == []
 
 

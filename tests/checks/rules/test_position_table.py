@@ -33,21 +33,51 @@ inputs = torch.randn(2, 12, 16)
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        ("angle = place / 10000 ** (i / width)\n"
-         "    rows[:, 0::2] = angle.sin()\n"
-         "    rows[:, 1::2] = angle.sin()  # here", "no cosine"),
-        ("rows[:, 0::2] = (place / 10000 ** (2 * i / width)).sin()  # here\n"
-         "    rows[:, 1::2] = (place / 10000 ** (2 * (i + 1) / width)).cos()", "pairs"),
-        ("angle = place / 10000 ** i  # here\n"
-         "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()", "steep"),
-        ("angle = place / 10000 ** (2 * i / width)  # here\n"
-         "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()", "doubled"),
-        ("angle = place * 10000 ** (i / width)  # here\n"
-         "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()", "growing"),
-        ("angle = place / 10000 ** (i // width)  # here\n"
-         "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()", "one frequency"),
+        (
+            (
+                "angle = place / 10000 ** (i / width)\n"
+                "    rows[:, 0::2] = angle.sin()\n"
+                "    rows[:, 1::2] = angle.sin()  # here"
+            ),
+            "no cosine",
+        ),
+        (
+            (
+                "rows[:, 0::2] = (place / 10000 ** (2 * i / width)).sin()  # here\n"
+                "    rows[:, 1::2] = (place / 10000 ** (2 * (i + 1) / width)).cos()"
+            ),
+            "pairs",
+        ),
+        (
+            (
+                "angle = place / 10000 ** i  # here\n"
+                "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()"
+            ),
+            "steep",
+        ),
+        (
+            (
+                "angle = place / 10000 ** (2 * i / width)  # here\n"
+                "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()"
+            ),
+            "doubled",
+        ),
+        (
+            (
+                "angle = place * 10000 ** (i / width)  # here\n"
+                "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()"
+            ),
+            "growing",
+        ),
+        (
+            (
+                "angle = place / 10000 ** (i // width)  # here\n"
+                "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()"
+            ),
+            "one frequency",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_table_that_is_not_its_formula(tmp_path: Path, body: str, kind: str) -> None:
     finding = only(tmp_path, ADDED.format(body=body), "AS505")
     assert (finding.code, finding.severity) == ("AS505", "error")
@@ -59,14 +89,20 @@ def test_a_table_that_is_not_its_formula(tmp_path: Path, body: str, kind: str) -
 @pytest.mark.parametrize(
     "body",
     [
-        "angle = place / 10000 ** (i / width)\n"
-        "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()",
-        "angle = place / 100 ** (i / width)\n"
-        "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()",
+        (
+            "angle = place / 10000 ** (i / width)\n"
+            "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()"
+        ),
+        (
+            "angle = place / 100 ** (i / width)\n"
+            "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()"
+        ),
         "angle = place / 10000 ** (i / width); rows = torch.cat((angle.sin(), angle.cos()), -1)",
-        "angle = place / 10000 ** (i / (width - 2)); rows = torch.cat((angle.cos(), angle.sin()), -1)",
-        "angle = (place + 1) / 10000 ** (i / width)\n"
-        "    rows[:, 0::2], rows[:, 1::2] = 3 * angle.sin(), 3 * angle.cos()",
+        "a = place / 10000 ** (i / (width - 2)); rows = torch.cat((a.cos(), a.sin()), -1)",
+        (
+            "angle = (place + 1) / 10000 ** (i / width)\n"
+            "    rows[:, 0::2], rows[:, 1::2] = 3 * angle.sin(), 3 * angle.cos()"
+        ),
         "rows = torch.randn(length, width)",
         "rows = place.expand(length, width) / length",
     ],
@@ -147,7 +183,8 @@ class Attention(nn.Module):
         q, k, v = self.qkv(x).chunk(3, -1)
         {angle}
         c, s = angle.cos().to({dtype}), angle.sin().to({dtype})
-        q, k = (torch.cat((a * c - b * s, a * s + b * c), -1) for a, b in (q.chunk(2, -1), k.chunk(2, -1)))
+        halves = q.chunk(2, -1), k.chunk(2, -1)
+        q, k = (torch.cat((a * c - b * s, a * s + b * c), -1) for a, b in halves)
         return (q.float() @ k.float().mT / 4).softmax(-1) @ v
 
 
@@ -161,15 +198,39 @@ ANGLE = "angle = torch.arange(x.shape[1])[:, None] * self.inv_freq"
 @pytest.mark.parametrize(
     ("init", "angle", "dtype", "length", "kind"),
     [
-        (INIT, "t = torch.arange(x.shape[1]).bfloat16()[:, None]; angle = t * self.inv_freq.bfloat16()",
-         "torch.bfloat16", 400, "precision"),
-        (INIT.replace("(-torch.arange(0, d, 2) / d)", "-(torch.arange(0, d, 2) // d)"), ANGLE, "torch.float32", 8, "one frequency"),
-        ('self.register_buffer("inv_freq", torch.zeros(d // 2))', ANGLE, "torch.float32", 8,
-         "unfilled"),
-        ('self.register_buffer("inv_freq", torch.full((d // 2,), math.nan))', ANGLE,
-         "torch.float32", 8, "unfilled"),
+        (
+            INIT,
+            (
+                "at = torch.arange(x.shape[1])[:, None].bfloat16()\n"
+                "        angle = at * self.inv_freq.bfloat16()"
+            ),
+            "torch.bfloat16",
+            400,
+            "precision",
+        ),
+        (
+            INIT.replace("(-torch.arange(0, d, 2) / d)", "-(torch.arange(0, d, 2) // d)"),
+            ANGLE,
+            "torch.float32",
+            8,
+            "one frequency",
+        ),
+        (
+            'self.register_buffer("inv_freq", torch.zeros(d // 2))',
+            ANGLE,
+            "torch.float32",
+            8,
+            "unfilled",
+        ),
+        (
+            'self.register_buffer("inv_freq", torch.full((d // 2,), math.nan))',
+            ANGLE,
+            "torch.float32",
+            8,
+            "unfilled",
+        ),
     ],
-)  # fmt: skip
+)
 def test_rotary_tables(
     tmp_path: Path, init: str, angle: str, dtype: str, length: int, kind: str
 ) -> None:

@@ -53,22 +53,46 @@ def program(body: str, norm: str = "nn.LayerNorm") -> str:
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        ("x = self.norm1(x); x = x + self.attn(x)  # here\n"
-         "        return x + self.ff(self.norm2(x))", "after the norm"),
-        ("h = self.norm1(x); x = h + self.drop(self.attn(h))  # here\n"
-         "        return x + self.ff(self.norm2(x))", "after the norm"),
-        ("a = x + self.attn(self.norm1(x))\n        a = a + x  # here\n"
-         "        return a + self.ff(self.norm2(a))", "doubled"),
-        ("a = self.attn(self.norm1(x))\n        a = a + a  # here\n"
-         "        return a + self.ff(self.norm2(a))", "doubled"),
+        (
+            (
+                "x = self.norm1(x); x = x + self.attn(x)  # here\n"
+                "        return x + self.ff(self.norm2(x))"
+            ),
+            "after the norm",
+        ),
+        (
+            (
+                "h = self.norm1(x); x = h + self.drop(self.attn(h))  # here\n"
+                "        return x + self.ff(self.norm2(x))"
+            ),
+            "after the norm",
+        ),
+        (
+            (
+                "a = x + self.attn(self.norm1(x))\n        a = a + x  # here\n"
+                "        return a + self.ff(self.norm2(a))"
+            ),
+            "doubled",
+        ),
+        (
+            (
+                "a = self.attn(self.norm1(x))\n        a = a + a  # here\n"
+                "        return a + self.ff(self.norm2(a))"
+            ),
+            "doubled",
+        ),
         ("x = self.norm1(self.attn(x)); return self.norm2(x + self.ff(x))", "missing"),
         ("x = self.attn(self.norm1(x)); return x + self.ff(self.norm2(x))", "missing"),
-        ("a = x + self.attn(self.norm1(x)); return x + self.ff(self.norm2(a))  # here",
-         "block input"),
-        ("a = self.norm1(x + self.attn(x)); return self.norm2(x + self.ff(a))  # here",
-         "block input"),
+        (
+            "a = x + self.attn(self.norm1(x)); return x + self.ff(self.norm2(a))  # here",
+            "block input",
+        ),
+        (
+            "a = self.norm1(x + self.attn(x)); return self.norm2(x + self.ff(a))  # here",
+            "block input",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_residual_at_the_wrong_place(tmp_path: Path, body: str, kind: str, norm: str) -> None:
     finding = only(tmp_path, program(body, norm), "AS904")
     assert (finding.code, finding.severity) == ("AS904", "warning")
@@ -90,10 +114,14 @@ def test_a_residual_at_the_wrong_place(tmp_path: Path, body: str, kind: str, nor
         "x = self.norm1(1.4 * x + self.attn(x)); return self.norm2(1.4 * x + self.ff(x))",
         "x = x + self.gate * self.attn(self.norm1(x)); return x + self.gate * self.ff(x)",
         "x = x + self.drop(self.attn(self.norm1(x))); return x + self.drop(self.ff(self.norm2(x)))",
-        "x = x + 0.5 * self.ff(self.norm2(x)); x = x + self.attn(self.norm1(x))\n"
-        "        return self.norm3(x + 0.5 * self.ff(x))",  # two halves around attention
-        "y = x + self.attn(self.norm1(x)); y = y + self.ff(self.norm2(y))\n"
-        "        return x + self.conv(y.mT).mT",  # a skip around the whole block
+        (
+            "x = x + 0.5 * self.ff(self.norm2(x)); x = x + self.attn(self.norm1(x))\n"
+            "        return self.norm3(x + 0.5 * self.ff(x))"
+        ),  # two halves around attention
+        (
+            "y = x + self.attn(self.norm1(x)); y = y + self.ff(self.norm2(y))\n"
+            "        return x + self.conv(y.mT).mT"
+        ),  # a skip around the whole block
         "return self.attn(x)",  # nothing but attention
         "return self.ff(self.attn(x))",
     ],

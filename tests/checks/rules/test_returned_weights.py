@@ -12,7 +12,7 @@ from tests.checks.rules.by_scores import Returning, features, found, line_of, on
 
 
 class Scores(Returning):
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         b, n, d = x.shape
         q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         scores = q @ k.mT * 8**-0.5

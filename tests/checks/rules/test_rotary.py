@@ -45,21 +45,41 @@ PLAIN = "q, k = turned(q, twice.cos(), twice.sin()), turned(k, twice.cos(), twic
 @pytest.mark.parametrize(
     ("body", "kind"),
     [
-        ("q = q * each.cos() + half(q) * each.sin()  # here\n"
-         "        k = k * each.cos() + half(k) * each.sin()", "no rotation"),
-        ("q = q * twice.cos() + pairs(q) * twice.sin()  # here\n"
-         "        k = k * twice.cos() + pairs(k) * twice.sin()", "no rotation"),
+        (
+            (
+                "q = q * each.cos() + half(q) * each.sin()  # here\n"
+                "        k = k * each.cos() + half(k) * each.sin()"
+            ),
+            "no rotation",
+        ),
+        (
+            (
+                "q = q * twice.cos() + pairs(q) * twice.sin()  # here\n"
+                "        k = k * twice.cos() + pairs(k) * twice.sin()"
+            ),
+            "no rotation",
+        ),
         ("q = turned(q, twice.cos(), twice.sin())  # here", "one side"),
         ("k = turned(k, twice.cos(), twice.sin())  # here", "one side"),
         (PLAIN + "\n        k = turned(k, twice.cos(), twice.sin())  # here", "twice"),
         (PLAIN + "\n        " + PLAIN + "  # here", "twice"),
-        ("q = turned(q, twice.cos(), twice.sin())\n"
-         "        k = turned(k, twice.cos(), -twice.sin())  # here", "not relative"),
-        ("angle = torch.arange(3)[:, None, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)\n"
-         "        a = torch.cat((angle, angle), -1)\n"
-         "        q, k = turned(q, a.cos(), a.sin()), turned(k, a.cos(), a.sin())  # here", "axis"),
+        (
+            (
+                "q = turned(q, twice.cos(), twice.sin())\n"
+                "        k = turned(k, twice.cos(), -twice.sin())  # here"
+            ),
+            "not relative",
+        ),
+        (
+            (
+                "angle = torch.arange(3)[:, None, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)\n"
+                "        a = torch.cat((angle, angle), -1)\n"
+                "        q, k = turned(q, a.cos(), a.sin()), turned(k, a.cos(), a.sin())  # here"
+            ),
+            "axis",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_breaks_distances(tmp_path: Path, body: str, kind: str) -> None:
     finding = only(tmp_path, PROGRAM.format(body=body), "AS503")
     assert (finding.code, finding.severity) == ("AS503", "error")
@@ -74,21 +94,30 @@ def test_what_breaks_distances(tmp_path: Path, body: str, kind: str) -> None:
         "pass",
         PLAIN,
         "q, k = (turned(t, each.cos(), each.sin(), pairs) for t in (q, k))",
-        "t = 500000.0 ** (-torch.arange(0, d, 2) / d) * torch.arange(n)[:, None]\n"
-        "        t = torch.cat((t, t), -1)\n"
-        "        q, k = turned(q, t.cos(), t.sin()), turned(k, t.cos(), t.sin())",  # another base
-        "c, s = twice[:, :4].cos(), twice[:, :4].sin()\n"
-        "        c, s = angle[:, :2].repeat(1, 2).cos(), angle[:, :2].repeat(1, 2).sin()\n"
-        "        q = torch.cat((turned(q[..., :4], c, s), q[..., 4:]), -1)\n"
-        "        k = torch.cat((turned(k[..., :4], c, s), k[..., 4:]), -1)",  # a part of the head
-        "z = torch.polar(torch.ones_like(angle), angle)\n"
-        "        q, k = (torch.view_as_real(torch.view_as_complex(t.reshape(*t.shape[:-1], -1, 2)) * z)"
-        ".flatten(-2) for t in (q, k))",
-        "rows, cols = (torch.arange(n) // 3)[:, None], (torch.arange(n) % 3)[:, None]\n"
-        "        f = 100.0 ** (-torch.arange(2) / 2)\n"
-        "        a, e = (rows * f).repeat(1, 2), (cols * f).repeat(1, 2)\n"
-        "        q, k = (torch.cat((turned(t[..., :4], a.cos(), a.sin()), "
-        "turned(t[..., 4:], e.cos(), e.sin())), -1) for t in (q, k))",  # two-dimensional
+        (
+            "t = 500000.0 ** (-torch.arange(0, d, 2) / d) * torch.arange(n)[:, None]\n"
+            "        t = torch.cat((t, t), -1)\n"
+            "        q, k = turned(q, t.cos(), t.sin()), turned(k, t.cos(), t.sin())"
+        ),  # another base
+        (
+            "c, s = twice[:, :4].cos(), twice[:, :4].sin()\n"
+            "        c, s = angle[:, :2].repeat(1, 2).cos(), angle[:, :2].repeat(1, 2).sin()\n"
+            "        q = torch.cat((turned(q[..., :4], c, s), q[..., 4:]), -1)\n"
+            "        k = torch.cat((turned(k[..., :4], c, s), k[..., 4:]), -1)"
+        ),  # a part of the head
+        (
+            "z = torch.polar(torch.ones_like(angle), angle)\n"
+            "        q, k = (t.reshape(*t.shape[:-1], -1, 2).contiguous() for t in (q, k))\n"
+            "        q, k = (torch.view_as_real(torch.view_as_complex(t) * z)"
+            ".flatten(-2) for t in (q, k))"
+        ),
+        (
+            "rows, cols = (torch.arange(n) // 3)[:, None], (torch.arange(n) % 3)[:, None]\n"
+            "        f = 100.0 ** (-torch.arange(2) / 2)\n"
+            "        a, e = (rows * f).repeat(1, 2), (cols * f).repeat(1, 2)\n"
+            "        q, k = (torch.cat((turned(t[..., :4], a.cos(), a.sin()), "
+            "turned(t[..., 4:], e.cos(), e.sin())), -1) for t in (q, k))"
+        ),  # two-dimensional
         "q, k = (turned(t, 1.1 * twice.cos(), 1.1 * twice.sin()) for t in (q, k))",  # stretched
         "q, k = (turned(t, twice.cos(), -twice.sin()) for t in (q, k))",  # the other way round
         PLAIN + "; q = q * torch.log(torch.arange(n) + 2.0)[:, None]",  # a temperature by place

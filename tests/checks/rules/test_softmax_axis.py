@@ -67,7 +67,7 @@ class AdditivePooling(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         scores = self.score(self.hidden(x).tanh())
         weights = scores.softmax(self.dim)  # pooling
-        return (weights.transpose(1, 2) @ x).squeeze(1)
+        return (weights.transpose(1, 2) @ x).squeeze(1)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ class Cross(nn.Module):
             for t in (self.q(x), self.k(memory), self.v(memory))  # projections
         )
         scores = q @ k.mT * q.shape[-1] ** -0.5  # product
-        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)  # type: ignore[no-any-return]
 
 
 class Masked(ByHand):
@@ -91,7 +91,7 @@ def test_a_width_that_the_heads_do_not_divide() -> None:
 def test_another_error_keeps_its_own_words() -> None:
     class Wrong(ByHand):
         def weights(self, scores: Tensor) -> Tensor:
-            raise KeyError("none of these")
+            raise KeyError(f"none of these {len(scores)}")
 
     with pytest.raises(TargetError, match="none of these"):
         attnscope.check(Wrong(), features(), select=["AS105"])

@@ -20,13 +20,13 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
         x = x + self.own(x, x, x, need_weights=False)[0]
-        return x + self.gate * self.cross(x, memory, memory, need_weights=False)[0]
+        return x + self.gate * self.cross(x, memory, memory, need_weights=False)[0]  # type: ignore[no-any-return]
 
 
 class ReadsItself(Layer):
     def forward(self, x: Tensor, memory: Tensor) -> Tensor:
-        x = x + self.own(x, x, x, need_weights=False)[0]
-        return x + self.cross(x, x, x, need_weights=False)[0]  # reads itself
+        x = x + self.own(x, x, x, need_weights=False)[0] * len(memory) / len(x)
+        return x + self.cross(x, x, x, need_weights=False)[0]  # type: ignore[no-any-return]  # reads itself
 
 
 class Outer(nn.Module):

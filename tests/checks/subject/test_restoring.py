@@ -57,7 +57,7 @@ class Model(nn.Module):
         self.generator = torch.Generator().manual_seed(1)
         self.unlisted = [nn.Linear(2, 2)]
 
-    def forward(self, x: Tensor, memory: list[int] | None = None, kept: list[int] = []) -> Tensor:  # noqa: B006  the fault that is put back
+    def forward(self, x: Tensor, memory: list[int] | None = None, kept: list[int] = []) -> Any:  # noqa: B006  the fault that is put back
         del memory
         kept.append(1)
         return self.linear(x)
@@ -212,7 +212,7 @@ def held_by_an_object(model: Model) -> Callable[..., Any]:
         def __init__(self) -> None:
             self.model = model
 
-        def __call__(self, x: Tensor) -> Tensor:
+        def __call__(self, x: Tensor) -> Any:
             return self.model(x)
 
     return Runner()

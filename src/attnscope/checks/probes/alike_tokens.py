@@ -32,8 +32,8 @@ class AlikeTokens:
     by_values: tokens already differ where attention receives them; by_weights: weights of alike
     keys differ; by_mask: keys are hidden otherwise than by padding or a causal mask. calls:
     self-attentions that were looked at. spread: largest difference of two weights of a row.
-    shifts: of calls that receive alike rows alone, how far q·k changes at most when both places move
-    on by one, relative to the largest.
+    shifts: of calls that receive alike rows alone, how far q·k changes at most when both places
+    move on by one, relative to the largest.
     """
 
     by_values: bool

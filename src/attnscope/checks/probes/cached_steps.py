@@ -151,7 +151,7 @@ class _Comparison:
         unit = torch.finfo(torch.float32).eps if wide else max(self.subject.base.roundoff, 1e-7)
         rows = self.full.abs().nan_to_num(0.0, 0.0, 0.0).amax(-1, keepdim=True)
         floor = 0.0 if wide else 4 * self.subject.noise
-        limit = (_ROUNDINGS * unit * rows).clamp_min(max(floor, 1e-12)) / 8
+        limit = (_ROUNDINGS * unit * rows).clamp_min(max(floor, 1e-12))
         over = gap_of(self.full, decoded)
         over = over.masked_fill(self._padding(over), 0.0)
         by_token = (over > limit).movedim(self.axis, 0).flatten(1).any(1)

@@ -77,10 +77,10 @@ def _of_call(
         if after is None:
             return
         rows = (before != after).any(-1)  # (batch, heads, queries)
-        rows = rows.unflatten(0, (batch, -1)).any(1)
-        others = rows.any(-1)
+        rows = rows.unflatten(0, (batch, -1))  # beams, or windows, of each sample
+        others = rows.any(1).any(-1)
         others[sample] = False
-        own = ~rows[sample].all(-1)
+        own = ~rows[sample].all(0).all(-1)
         if bool(others.any()) and bool(own.any()):
             pairs = tuple((int(b), int(h)) for b, h in others.nonzero())
             yield ForeignMask(seen, sample, pairs, tuple(int(h) for h in own.nonzero()[:, 0]))

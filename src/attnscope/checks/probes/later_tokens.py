@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscope.checks.comparing import gap_of
+from attnscope.checks.influence import differs
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
@@ -17,6 +18,8 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
 from attnscope.checks.visibility.prefix import prefix_of
+from attnscope.checks.visibility.tokens import value_in
+from attnscope.errors import AttnscopeError
 
 __all__ = ["LaterTokens", "Leak", "changed_at", "later_tokens"]
 
@@ -35,6 +38,12 @@ MODES: dict[str, _How] = {
 
 _SMALL, _LARGE = 5_000_000, 50_000_000
 """Parameters above which one mode that leaks, and one cut in the middle, have to do."""
+
+EXACTLY = "eval mode, in float64"
+"""The mode of a leak that half types hide."""
+
+_COARSE = 1e-4
+"""Roundoff above which noise may hide a leak: that of float16 and bfloat16."""
 
 _KEYS = frozenset("k key keys xk v value values xv kv".split())
 
@@ -109,7 +118,34 @@ def later_tokens(subject: Subject) -> LaterTokens:
         leaks += [max(found, key=lambda leak: (leak.moved, leak.largest))] if found else []
         if leaks and _parameters(subject) > _SMALL:
             break
+    if not leaks and subject.base.roundoff > _COARSE:
+        modes.append(EXACTLY)
+        leaks += _exactly(subject, stream, cuts[0], (batch_axis, token_axis))
     return LaterTokens(stream, tuple(cuts), subject.noise, own, tuple(leaks), tuple(modes))
+
+
+def _exactly(
+    subject: Subject, stream: Stream, cut: int, axes: tuple[int | None, int]
+) -> list[Leak]:
+    """Return the leak that the operations of the run show in float64: half types hide much."""
+    side, main = subject.base, next(iter(subject.base.outputs.values()), None)
+    start, output = value_in(side, subject.given, stream.name), None
+    if main is not None:
+        output = side.tape.value_of(main)
+    if start is None or output is None or subject.crash is not None:
+        return []
+    late = _late(subject, stream, cut)
+    changed = changed_at(subject, stream, late).values[stream.name]
+    try:
+        before = side.tape.run([output], wide=True)[output]
+        after = side.tape.run([output], {start: changed}, wide=True)[output]
+    except (AttnscopeError, RuntimeError, TypeError):
+        return []
+    gap = gap_of(before, after).masked_fill(~differs(before, after), 0.0)
+    early = _by_token(gap, *axes).masked_fill(late | ~_real(subject, stream), 0.0)
+    rows = early.amax(0)
+    count = int((rows > 0).sum())
+    return [Leak(EXACTLY, float(rows.max()), int(rows.argmax()), count, cut)] if count else []
 
 
 def _leak(subject: Subject, early: Tensor, mode: str, cut: int) -> list[Leak]:

@@ -124,7 +124,7 @@ RULE = Rule(
     ),
     proof=(
         "A copy of the model, in float64 where it runs so, is given its tokens one a step, after a prompt, and in chunks, each "
-        "time with the cache that the step before left; outputs must agree with the full pass within 32 roundings of a row's "
+        "time with the cache that the step before left; outputs must agree with the full pass within 256 roundings of a row's "
         "largest entry. The first step that departs is run again next to the full pass, operation by operation: the line is "
         "that of the first one whose result is not what the full pass has at the same tokens."
     ),

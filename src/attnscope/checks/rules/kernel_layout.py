@@ -80,9 +80,9 @@ RULE = Rule(
         "(batch, length, heads, head_dim)."
     ),
     proof=(
-        "Single tokens of what the projection of k receives are changed, one at a time, in float64: "
-        "the rule fires where each token moves all positions of one row and no other row, so that a "
-        "row's keys are parts of one token. Where a kernel refused its operands, their strides say "
+        "Single tokens of what the projection of k receives are changed, one at a time, in "
+        "float64: the rule fires where each token moves all positions of one row and no other row, "
+        "so that a row's keys are parts of one token. Where a kernel refused its operands, their strides say "
         "why."
     ),
     limits="A module with one head, or one token, can't show it: give inputs with several of both.",

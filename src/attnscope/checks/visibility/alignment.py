@@ -61,6 +61,9 @@ def misaligned(side: Side, located: Located, offset: int) -> Misalignment | None
     if not torch.equal(edges, torch.arange(queries) + begins):
         return None
     key = torch.arange(keys)
+    firsts = shown.int().argmax(-1)
+    if not torch.equal(shown, (key >= firsts[:, None]) & (key <= edges[:, None])):
+        return None  # no staircase: several sets of keys side by side
     past = key <= own[:, None]
     wrong = past & ~shown if begins < offset else shown & ~past
     like, unlike = (~shown & ~past, shown) if begins < offset else (shown & past, ~shown)
