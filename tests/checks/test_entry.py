@@ -178,7 +178,7 @@ def state_of(model: Any) -> Any:
     values = {name: (id(t), t.clone()) for name, t in model.state_dict(keep_vars=True).items()}
     modes = [module.training for module in model.modules()]
     names = [sorted(vars(module)) for module in model.modules()]
-    others = [(m.steps, list(m.recent), m.past) for m in model.modules() if hasattr(m, "recent")]
+    others = [(m.steps, [*m.recent], m.past) for m in model.modules() if isinstance(m, Remembers)]
     return values, (modes, names, others)
 
 

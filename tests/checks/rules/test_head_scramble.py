@@ -73,7 +73,7 @@ class FromPictures(nn.Module):
         self.cut = nn.Conv2d(3, 16, 4, 4)
         self.attention = attention
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def forward(self, pixels: Tensor) -> Any:
         return self.attention(self.cut(pixels).flatten(2).transpose(1, 2)).mean(1)
 
 
@@ -165,7 +165,7 @@ class Convolved(SelfAttention):
         super().__init__()
         self.smooth = nn.Conv1d(16, 16, 3, padding=1)
 
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor) -> Any:
         return super().attend(self.smooth(x.mT).mT)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -19,7 +21,7 @@ class Embedded(SelfAttention):
         super().__init__()
         self.embedding = nn.Embedding(count, 16, padding_idx=0)
 
-    def forward(self, input_ids: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor) -> Any:
         return self.attend(self.embedding(input_ids))
 
 

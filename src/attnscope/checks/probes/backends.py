@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ from attnscope.calls.program import Value, map_leaves
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
 from attnscope.checks.probe import probe
+from attnscope.checks.probes.recomputed import what_parts
+from attnscope.checks.probes.toggled_arguments import toggled_arguments
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.subject.given import Given
@@ -47,6 +50,7 @@ class Disagreement:
 
     switch: what was changed; largest: how far an output moves; noise: what is rounding; reason:
     how the recipes differ ("" where they don't); call, source: of the way that ran first.
+    explained: what the other way does to the same q, k and v ("" where that is not known).
     """
 
     switch: str
@@ -55,6 +59,7 @@ class Disagreement:
     reason: str
     call: Call | None
     source: Source | None
+    explained: str = ""
 
 
 @probe
@@ -68,9 +73,35 @@ def backends(subject: Subject) -> tuple[Disagreement, ...]:
             continue
         gap = _gap(subject.output, other)
         limit = max(subject.noise, _APART * float(subject.output.abs().nan_to_num().max()))
-        if gap is not None and gap > limit:
-            found.append(_explained(subject, switch, gap, limit, watched()))
+        if gap is None or gap <= limit:
+            continue
+        side = watched()
+        if not _has_other_weights(subject.base, side) and not _is_told_as_ignored(subject, side):
+            found.append(_explained(subject, switch, gap, limit, side))
     return (*found, *_by_kernel(subject))
+
+
+def _has_other_weights(ours: Side, theirs: Side) -> bool:
+    """Return whether each way has parameters that the other does not read: two models in one."""
+    first, second = ({side.parameters[v] for v in _read(side)} for side in (ours, theirs))
+    return bool(first - second) and bool(second - first)
+
+
+def _read(side: Side) -> Iterator[int]:
+    return (value for value in side.parameters if side.tape.users.get(value))
+
+
+def _is_told_as_ignored(subject: Subject, theirs: Side) -> bool:
+    """Return whether AS208 says it: a mask is given and this way alone leaves it out."""
+    calls = [call for call in theirs.trace if not call.recomputed]
+    pairs = list(zip(subject.calls, calls, strict=False))
+    bare = [not mine.recipe.mask.hides and their.recipe.mask.hides for mine, their in pairs]
+    if not any(bare) or any(_difference(*pair, masks=False) for pair in pairs):
+        return False
+    try:
+        return any(each.ignored for each in toggled_arguments(subject))
+    except Skipped:
+        return False
 
 
 _Way = tuple[str, Callable[[], Tensor], Callable[[], Side]]
@@ -163,17 +194,17 @@ def _gap(before: Tensor, after: Tensor) -> float | None:
 def _explained(
     subject: Subject, switch: str, gap: float, limit: float, other: Side
 ) -> Disagreement:
-    theirs = [call for call in other.trace if not call.recomputed]
-    for ours, their in zip(subject.calls, theirs, strict=False):
-        reason = _difference(ours, their)
-        if reason:
-            return Disagreement(switch, gap, limit, reason, ours, ours.source)
+    for ours, their in zip(subject.base.located, other.located, strict=False):
+        reason, explained = _difference(ours.call, their.call), what_parts(ours, their)
+        if reason or explained:
+            call = ours.call
+            return Disagreement(switch, gap, limit, reason, call, call.source, explained)
     first = subject.calls[0] if subject.calls else None
     return Disagreement(switch, gap, limit, "", first, first.source if first else None)
 
 
-def _difference(ours: Call, theirs: Call) -> str:
-    """Return how two recipes differ, in words."""
+def _difference(ours: Call, theirs: Call, *, masks: bool = True) -> str:
+    """Return how two recipes differ, in words; masks: theirs count, too."""
     a, b = ours.recipe, theirs.recipe
     found = []
     scales = (a.scale, b.scale)
@@ -181,7 +212,7 @@ def _difference(ours: Call, theirs: Call) -> str:
         found.append(f"scale {scales[0]:.4g} against {scales[1]:.4g}")
     if a.softcap != b.softcap:
         found.append(f"soft cap {a.softcap} against {b.softcap}")
-    if a.mask.kind != b.mask.kind:
+    if masks and a.mask.kind != b.mask.kind:
         found.append(f"mask {a.mask.kind} against {b.mask.kind}")
     if (a.bias is None) != (b.bias is None):
         found.append("a bias in one of them only")
@@ -207,12 +238,10 @@ def _by_kernel(subject: Subject) -> Iterator[Disagreement]:
             return tensors[leaf.index].detach() if isinstance(leaf, Value) else leaf  # noqa: B023
 
         args, named = map_leaves(operation.args, given), map_leaves(dict(operation.kwargs), given)
-        yield from _kernels(subject, call, args, named)
+        yield from _kernels(call, args, named)
 
 
-def _kernels(
-    subject: Subject, call: Call, args: tuple[Any, ...], named: dict[str, Any]
-) -> Iterator[Disagreement]:
+def _kernels(call: Call, args: tuple[Any, ...], named: dict[str, Any]) -> Iterator[Disagreement]:
     if float(named.get("dropout_p", args[4] if len(args) > 4 else 0.0)):
         return
     plain = map_leaves(args, lambda x: x.contiguous() if isinstance(x, Tensor) else x)
@@ -225,11 +254,11 @@ def _kernels(
     limit = max(64 * eps, _APART) * max(float(right.abs().nan_to_num().max()), 1e-12)
     for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH):
         try:
-            with torch.no_grad(), sdpa_kernel(backend):
+            with warnings.catch_warnings(), torch.no_grad(), sdpa_kernel(backend):
+                warnings.simplefilter("ignore")  # why a backend does not take them
                 gap = _gap(right, F.scaled_dot_product_attention(*args, **named))
         except UNREADABLE:
             continue  # the backend does not take them
         if gap is not None and gap > limit:
             switch = f"{backend.name} on the strides as they were against MATH on contiguous copies"
             yield Disagreement(switch, gap, limit, "", call, call.source)
-    del subject

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.rule import Rule
+from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
+    from attnscope.checks.probes.other_implementation import Parting
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -16,8 +17,18 @@ __all__ = ["RULE"]
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.backends import backends
+    from attnscope.checks.probes.other_implementation import other_implementation
 
-    for found in backends(subject):
+    told = backends(subject)
+    try:
+        parting = other_implementation(subject)
+    except Skipped:
+        if not told:
+            raise
+        parting = None
+    if parting is not None:
+        yield _of_implementation(parting)
+    for found in told:
         tail = f": {found.reason}" if found.reason else ""
         yield RULE.found(
             f"with {found.switch} the output moves by {found.largest:.2g} (noise "
@@ -27,10 +38,30 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 "moved_by": found.largest,
                 "noise": found.noise,
                 "difference": found.reason,
+                **({"recomputed": found.explained} if found.explained else {}),
             },
             source=found.source,
             call=found.call,
         )
+
+
+def _of_implementation(found: Parting) -> Finding:
+    tail = f": the same q, k and v of that call {found.explained}" if found.explained else ""
+    call = found.call
+    where = f", from call {call.index} on" if call is not None else ""
+    return RULE.found(
+        f"with attn_implementation={found.other!r} instead of {found.own!r} the output moves by "
+        f"{found.largest:.2g} at real tokens (rounding {found.limit:.1g}){where}{tail}",
+        {
+            "switch": f"attn_implementation={found.other!r}",
+            "moved_by": found.largest,
+            "noise": found.limit,
+            "padding_written": found.padded,
+            **({"recomputed": found.explained} if found.explained else {}),
+        },
+        source=call.source if call is not None else None,
+        module=call.module if call is not None else "",
+    )
 
 
 RULE = Rule(
@@ -55,10 +86,14 @@ RULE = Rule(
         "the like), arguments that ask for weights, and train mode where nothing is random are "
         "turned over, one at a time: the main output must not move by more than the noise of "
         "the run and 1e-4 of its largest entry. Fused kernels are also run by every backend "
-        "that takes them, on the very tensors with their strides and on contiguous copies."
+        "that takes them, on the very tensors with their strides and on contiguous copies. A "
+        "Hugging Face model is run whole by its other attn_implementation (eager or sdpa), with "
+        "padding where its inputs can have some, and compared at real tokens: 4 times the noise, "
+        "and 1e-4 of the largest entry."
     ),
     limits=(
-        "Only backends of this machine are run. Rows that are not finite are left to AS203 and "
+        "Only backends of this machine are run, and whole models of no more than 60 million "
+        "parameters. A way that has parameters of its own is another model. Rows that are not finite are left to AS203 and "
         "AS802."
     ),
     sources=(

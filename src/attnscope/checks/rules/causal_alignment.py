@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.recomputed import Intended, evidence_of
     from attnscope.checks.visibility.alignment import misaligned_in_base
 
     stream, told = subject.roles.main, False
     if stream is not None and stream.sequence_axis is not None:
         for each in misaligned_in_base(subject, stream):
             told = True
-            yield RULE.found(_message(each), _evidence(each), source=each.line, call=each.call)
+            again = evidence_of(subject, each.call, Intended(masked=True))
+            evidence = _evidence(each) | again
+            yield RULE.found(_message(each), evidence, source=each.line, call=each.call)
     if not told:
         yield from _in_steps(subject)
 
@@ -30,6 +33,7 @@ def _in_steps(subject: Subject) -> Iterator[Finding]:
     """Look at the first step with a cache that departs from the full pass."""
     from attnscope.checks.decoding.locating import runs_of
     from attnscope.checks.probes.cached_steps import cached_steps
+    from attnscope.checks.probes.recomputed import Intended, evidence_of
     from attnscope.checks.visibility.alignment import misaligned
 
     try:
@@ -46,10 +50,11 @@ def _in_steps(subject: Subject) -> Iterator[Finding]:
                 continue
             each = misaligned(step, located, stretch.start)
             if each is not None:
-                yield _of_step(found, each)
+                again = evidence_of(subject, each.call, Intended(masked=True), located)
+                yield _of_step(found, each, again)
 
 
-def _of_step(found: Departure, each: Misalignment) -> Finding:
+def _of_step(found: Departure, each: Misalignment, again: dict[str, Any]) -> Finding:
     return RULE.found(
         f"{_message(each)}; decoding {found.way} departs from the full pass at position "
         f"{found.position}, by up to {found.largest:.2g} (rounding {found.limit:.1g})",
@@ -59,7 +64,8 @@ def _of_step(found: Departure, each: Misalignment) -> Finding:
             "position": found.position,
             "largest": found.largest,
             "rounding": found.limit,
-        },
+        }
+        | again,
         source=each.line,
         module=each.call.module,
     )

@@ -15,12 +15,18 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.recomputed import Intended, evidence_of
     from attnscope.checks.scoring.configured import unused_settings
 
     for unused in unused_settings(subject):
         yield RULE.found(
             unused.text,
-            {"setting": unused.key, "configured": unused.wanted, "found": unused.found},
+            {
+                "setting": unused.key,
+                "configured": unused.wanted,
+                "found": unused.found,
+                **evidence_of(subject, unused.call, Intended(window=unused.window)),
+            },
             source=unused.source,
             call=unused.call,
         )

@@ -9,6 +9,8 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
+    from attnscope.calls.call import Call
+    from attnscope.checks.scoring.steered import Steered
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -16,10 +18,14 @@ __all__ = ["RULE"]
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.scoring.coupling import coupled
+    from attnscope.checks.scoring.steered import steered
 
     for call in subject.calls:
         found = coupled(subject, call)
         if found is None:
+            turned = steered(subject, call)
+            if turned is not None:
+                yield _of_number(call, turned)
             continue
         others = "earlier tokens" if found.what == "a later token" else "all other samples"
         yield RULE.found(
@@ -37,6 +43,25 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=found.source,
             call=call,
         )
+
+
+def _of_number(call: Call, found: Steered) -> Finding:
+    others = "earlier tokens" if found.what == "a later token" else "all other samples"
+    return RULE.found(
+        f"the scores of {others} depend on {found.what}: in a run in which it is another one, with "
+        f"their own q and k as they were, the scale is {found.after:.6g} instead of "
+        f"{found.before:.6g}, which moves their scores by up to {found.largest:.2g} (largest "
+        f"score {found.scores:.2g})",
+        {
+            "changed": found.what,
+            "moved_by": found.largest,
+            "largest_score": found.scores,
+            "scale": found.before,
+            "scale_then": found.after,
+        },
+        source=found.source,
+        call=call,
+    )
 
 
 RULE = Rule(
@@ -61,7 +86,9 @@ RULE = Rule(
         "In float64, q and k of one sample (then of the last token of a causal call, then all "
         "inputs of one sample) are changed: the scores of other samples, or of earlier tokens "
         "with one another, must not move at all. The line is that of the first operation "
-        "between q·k and the softmax whose result moves where it should not."
+        "between q·k and the softmax whose result moves where it should not. A scale that is a "
+        "plain number (as of .item()) is compared between runs in which another sample, or a later "
+        "token, is another one, to 1e-5 of itself."
     ),
     limits=(
         "Statistics over the heads or the keys of one query are not looked at: normalised rows "

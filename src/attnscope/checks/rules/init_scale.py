@@ -26,11 +26,13 @@ _FLAT = 1e-3
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.definitions import filled
+    from attnscope.checks.definitions import filled, loaded
     from attnscope.checks.residual.gains import gains
 
     if subject.model is None:
         raise Skipped("a function has no weights: give a module")
+    if loaded(subject.model) is not None:
+        raise Skipped("its weights were loaded, so that they are no initial ones (see AS302)")
     for each in gains(subject):
         large = each.q * each.k > _LARGE and each.scores > _SPREAD
         small = max(each.q, each.k) < _SMALL and each.scores < _FLAT

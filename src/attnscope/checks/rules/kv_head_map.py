@@ -18,6 +18,7 @@ _MOST_SHOWN = 12
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.recomputed import evidence_of
     from attnscope.checks.scoring.groups import wrong_maps
 
     for met in wrong_maps(subject):
@@ -29,6 +30,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 "kv_head_expected": list(met.wanted),
                 "kv_heads": met.kv_heads,
                 "unused_kv_heads": list(met.unused),
+                **evidence_of(subject, met.call),
             },
             source=met.source,
             call=met.call,

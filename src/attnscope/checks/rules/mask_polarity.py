@@ -34,13 +34,13 @@ def _check(subject: Subject) -> Iterator[Finding]:
         for padding in subject.roles.padding:
             found = inverted_padding(subject, seen, padding)
             if found is not None:
-                yield _of_padding(seen, found, padding)
+                yield _of_padding(subject, seen, found, padding)
                 break
         else:
             if subject.causal is not None and subject.causal.value:
                 found = upside_down(seen)
                 if found is not None and not _goes_both_ways(all_seen):
-                    yield _of_triangle(seen, found, subject.causal.why)
+                    yield _of_triangle(subject, seen, found, subject.causal.why)
 
 
 def _goes_both_ways(all_seen: list[Seen]) -> bool:
@@ -57,7 +57,9 @@ def _goes_both_ways(all_seen: list[Seen]) -> bool:
     return False
 
 
-def _of_padding(seen: Seen, found: Inverted, padding: Padding) -> Finding:
+def _of_padding(subject: Subject, seen: Seen, found: Inverted, padding: Padding) -> Finding:
+    from attnscope.checks.probes.recomputed import Intended, evidence_of
+
     return RULE.found(
         f"queries see {found.shown} pairs with padded keys and none of {found.hidden} with real "
         f"ones: what {padding.name} marks as padding is just what is left visible",
@@ -66,17 +68,25 @@ def _of_padding(seen: Seen, found: Inverted, padding: Padding) -> Finding:
             "visible_padded": found.shown,
             "hidden_real": found.hidden,
             "sample": found.sample,
+            **evidence_of(subject, seen.call, Intended(masked=True)),
         },
         source=_line(seen, found.hide),
         call=seen.call,
     )
 
 
-def _of_triangle(seen: Seen, found: Inverted, why: str) -> Finding:
+def _of_triangle(subject: Subject, seen: Seen, found: Inverted, why: str) -> Finding:
+    from attnscope.checks.probes.recomputed import Intended, evidence_of
+
     return RULE.found(
         f"the causal mask is upside down: queries see {found.shown} pairs with later keys and "
         f"none of the earlier ones ({why})",
-        {"visible_later": found.shown, "hidden_not_later": found.hidden, "causal": why},
+        {
+            "visible_later": found.shown,
+            "hidden_not_later": found.hidden,
+            "causal": why,
+            **evidence_of(subject, seen.call, Intended(masked=True)),
+        },
         source=_line(seen, found.hide),
         call=seen.call,
     )

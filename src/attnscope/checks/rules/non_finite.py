@@ -22,7 +22,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
         if tensor.is_floating_point() and bool(tensor.isnan().any()):
             raise Skipped(f"the input {name} holds NaN itself: give inputs of numbers")
     found = first_not_finite(subject)
-    if found is None:
+    if found is None or (found.hidden and _is_told_as_empty_row(subject)):
         return
     yield RULE.found(
         _message(found),
@@ -39,6 +39,15 @@ def _check(subject: Subject) -> Iterator[Finding]:
         module="",
         fix=_FIX_OF_EMPTY if found.hidden else None,
     )
+
+
+def _is_told_as_empty_row(subject: Subject) -> bool:
+    """Return whether AS203 says it: a warning, under which an error can't be folded."""
+    from attnscope.checks.masking.empty import empty_rows
+    from attnscope.checks.masking.seen import seen_by
+
+    found = (empty_rows(subject, seen_by(subject, call)) for call in subject.calls)
+    return any(each is not None and each.gives == "nan" for each in found)
 
 
 def _message(found: NotFinite) -> str:

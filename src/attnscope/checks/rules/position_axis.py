@@ -23,7 +23,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
         raise Skipped("a function of tensors gets its positions from outside: give the whole model")
     everything = added(subject)
     for each in everything:
-        if _along_samples(each):
+        if _along_samples(each) and _is_batch(subject, each):
             yield _finding(
                 each,
                 "positions are added along the batch: what is added differs between the "
@@ -56,6 +56,12 @@ def _along_samples(each: Added) -> bool:
         and tokens not in each.axes
         and min(each.shape[samples], each.shape[tokens]) > 1
     )
+
+
+def _is_batch(subject: Subject, each: Added) -> bool:
+    """Return whether what attention keeps apart is the batch: else attention itself is wrong."""
+    main = subject.roles.main
+    return main is None or main.batch_axis is None or main.batch_axis == each.samples
 
 
 def _finding(each: Added, message: str, fix: str | None = None) -> Finding:

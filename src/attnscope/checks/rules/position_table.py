@@ -119,7 +119,7 @@ RULE = Rule(
         "disagrees with a checkpoint."
     ),
     fix=(
-        "angle = position / base ** (2 * i / width) with sine and cosine of the same angle in "
+        "Take angle = position / base ** (2 * i / width) with sine and cosine of the same angle in "
         "each pair; check brackets, integer division and the sign of the exponent."
     ),
     proof=(

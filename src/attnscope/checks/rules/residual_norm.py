@@ -9,6 +9,8 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnscope.checks.residual.misplacing import Misplacement
     from attnscope.checks.subject.subject import Subject
 
@@ -26,15 +28,20 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 def _finding(subject: Subject, each: Misplacement) -> Finding:
     tensors, around = subject.base.tape.tensors, each.around
-    made = tensors[each.at.defines[0]].detach().double()
-    size = float(made.square().mean().sqrt()) if made.numel() else 0.0
+    received = around.received
+    after = _rms(tensors[each.at.defines[0]])
+    before = 0.0 if received is None else _rms(tensors[received])
     return RULE.found(
-        _TEXTS[each.kind],
-        {"kind": each.kind, "operation": each.at.name, "rms_of_result": size},
+        f"{_TEXTS[each.kind]} (rms {after:.3g} here, {before:.3g} where attention receives it)",
+        {"kind": each.kind, "operation": each.at.name, "rms": after, "rms_received": before},
         source=each.at.source,
         call=around.located.call,
         fix=_FIXES[each.kind],
     )
+
+
+def _rms(tensor: Tensor) -> float:
+    return float(tensor.detach().double().square().mean().sqrt()) if tensor.numel() else 0.0
 
 
 _TEXTS = {

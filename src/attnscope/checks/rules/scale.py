@@ -15,6 +15,7 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.recomputed import Intended, evidence_of
     from attnscope.checks.scoring.scaling import other_scale
 
     for call in subject.calls:
@@ -30,6 +31,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 "head_dim": call.head_dim,
                 "heads": call.heads,
                 **found.numbers,
+                **evidence_of(subject, call, Intended(scale=found.wanted)),
             },
             source=found.source,
             call=call,

@@ -16,6 +16,7 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.recomputed import evidence_of
     from attnscope.checks.scoring.axis import over_one, over_samples, softmax_again, wrong_axis
 
     for call in subject.calls:
@@ -28,6 +29,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
                     "row_sums": list(wrong.row_sums),
                     "sums_over_axis": wrong.sums,
                     "weights_transposed": wrong.transposed,
+                    **evidence_of(subject, call),
                 },
                 source=wrong.source,
                 call=call,

@@ -62,7 +62,7 @@ RULE = Rule(
         "model was loaded."
     ),
     why=(
-        "load_state_dict(strict=False), renamed keys, a prefix that was not removed or a fused "
+        "A load_state_dict(strict=False), renamed keys, a prefix that was not removed or a fused "
         "projection leave attention random in a trained model. Nothing raises; the outputs are "
         "noise that looks like a bad checkpoint."
     ),
@@ -87,12 +87,24 @@ import torch
 from torch import nn
 
 
+class Encoder(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+
+    def forward(self, x):
+        h = self.norm(x)
+        return x + self.attention(h, h, h)[0]
+
+
 def model():
-    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
-    stored = {name: torch.randn(value.shape) for name, value in layer.state_dict().items()}
-    stored = {name.replace("self_attn.", "attention."): value for name, value in stored.items()}
-    layer.load_state_dict(stored, strict=False)
-    return layer.eval()
+    encoder = Encoder()
+    shapes = encoder.state_dict()
+    stored = {name: 0.2 * torch.randn(value.shape) for name, value in shapes.items()}
+    stored = {name.replace("attention.", "self_attn."): value for name, value in stored.items()}
+    encoder.load_state_dict(stored, strict=False)
+    return encoder.eval()
 
 
 inputs = torch.randn(3, 7, 32)
@@ -102,11 +114,23 @@ import torch
 from torch import nn
 
 
+class Encoder(nn.Module):
+    def __init__(self, width=32):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 4, batch_first=True)
+
+    def forward(self, x):
+        h = self.norm(x)
+        return x + self.attention(h, h, h)[0]
+
+
 def model():
-    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
-    stored = {name: torch.randn(value.shape) for name, value in layer.state_dict().items()}
-    layer.load_state_dict(stored)
-    return layer.eval()
+    encoder = Encoder()
+    shapes = encoder.state_dict()
+    stored = {name: 0.2 * torch.randn(value.shape) for name, value in shapes.items()}
+    encoder.load_state_dict(stored)
+    return encoder.eval()
 
 
 inputs = torch.randn(3, 7, 32)

@@ -20,7 +20,7 @@ from attnscope.checks.scoring.reading import owner_of
 from attnscope.checks.scoring.rotary import rotary_tables, turning
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Unused", "unused_settings"]
+__all__ = ["Unused", "configured_cap", "configured_scale", "unused_settings"]
 
 _SAME = 1e-3
 _BASE = 1e-2
@@ -50,7 +50,10 @@ _SINKS = "use_sinks attention_sinks use_attention_sinks attn_sinks".split()
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """One setting of a config that the computation does not follow."""
+    """One setting of a config that the computation does not follow.
+
+    window: what it asks for, where it is a window.
+    """
 
     call: Call
     key: str
@@ -58,6 +61,7 @@ class Unused:
     found: Any
     text: str
     source: Source
+    window: int | None = None
 
 
 def unused_settings(subject: Subject) -> Iterator[Unused]:
@@ -75,6 +79,18 @@ def unused_settings(subject: Subject) -> Iterator[Unused]:
         yield from _first(look, subject, calls, settings)
     yield from _window(subject, calls, settings)
     yield from _rotary(subject, calls, settings)
+
+
+def configured_scale(subject: Subject, call: Call) -> float | None:
+    """Return the scale that a config asks for; None: it says nothing of one."""
+    asked = _number(_settings(subject, call), _SCALES)
+    return None if asked is None else _SCALES[asked[0]](asked[1])
+
+
+def configured_cap(subject: Subject, call: Call) -> float | None:
+    """Return the cap of scores that a config asks for; None: it says nothing of one."""
+    asked = _number(_settings(subject, call), _CAPS)
+    return None if asked is None else asked[1]
 
 
 def _settings(subject: Subject, call: Call) -> dict[str, Any]:
@@ -183,7 +199,7 @@ def _window(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> It
         f"{call.keys - 1} positions away"
     )
     source = course.line(*reversed(course.hiding), course.softmax)
-    yield Unused(call, key, value, None, text, source)
+    yield Unused(call, key, value, None, text, source, int(value))
 
 
 def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> Iterator[Unused]:

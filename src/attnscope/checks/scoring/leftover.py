@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -48,6 +48,7 @@ def left_over(subject: Subject) -> Iterator[Leftover]:
             yield Leftover(call, tensor.shape[-1], unused, source)
 
 
+_JOINS = frozenset("cat concat concatenate stack".split())
 _SLICES = frozenset("getitem narrow split split_with_sizes chunk tensor_split".split())
 
 
@@ -62,26 +63,39 @@ def _taken(
     for located in subject.base.located:
         for side in ("q", "k", "v"):
             for value, _ in located.spots.get(side, []):
-                operations, at = [], value
-                while (operation := maker.get(at)) is not None and operation.name in LAYOUT:
-                    operations.append(operation)
-                    at = next(operation.values())
-                found[at].append((value, operations))
-                calls.setdefault(at, located.call)
-                if maker.get(at) is None:
-                    barred.add(at)
+                for at, operations in _rearranged(maker, value):
+                    found[at].append((value, operations))
+                    calls.setdefault(at, located.call)
+                    if maker.get(at) is None:
+                        barred.add(at)
     return {at: (calls[at], taken) for at, taken in found.items() if at not in barred}
+
+
+def _rearranged(
+    maker: Mapping[int, Operation], value: int
+) -> Iterator[tuple[int, list[Operation]]]:
+    """Iterate over what a value is a rearrangement of: several tensors, where they were joined."""
+    operation = maker.get(value)
+    if operation is None or operation.name not in LAYOUT | _JOINS:
+        yield value, []
+        return
+    before = list(dict.fromkeys(operation.values()))
+    for each in before if operation.name in _JOINS else before[:1]:
+        for at, operations in _rearranged(maker, each):
+            yield at, [operation, *operations]
 
 
 def _unused(subject: Subject, projected: int, values: list[int]) -> tuple[int, ...]:
     tape = subject.base.tape
     tensor = tape.tensors[projected]
     width = tensor.shape[-1]
-    numbers = torch.arange(tensor.numel(), dtype=torch.float64).view(tensor.shape)
+    first = width * (_MOST_ENTRIES // width + 1)  # above what else may be joined with it
+    numbers = torch.arange(first, first + tensor.numel(), dtype=torch.float64).view(tensor.shape)
     landed = tape.run(values, {projected: numbers}, wide=True)
     used = torch.zeros(width, dtype=torch.bool)
     for value in values:
-        used[landed[value].flatten().long() % width] = True
+        own = landed[value].flatten()
+        used[own[own >= first].long() % width] = True
     if bool(used.all()) or not bool(used.any()):
         return ()
     outputs = [tape.value_of(each) for each in subject.base.outputs.values()]

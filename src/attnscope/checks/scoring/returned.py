@@ -74,7 +74,8 @@ def _runs(subject: Subject) -> Iterator[tuple[Side, str]]:
             side = subject.watched(subject.given.with_values(**{name: True}))
             if side.error is None:
                 yield side, f" with {name}=True"
-    if list(_candidates(subject.base.output)):
+    trained = subject.model is not None and subject.model.training
+    if trained and list(_candidates(subject.base.output)):
         side = subject.watched(subject.given, train=True)
         if side.error is None:
             yield side, " in train mode"

@@ -1,0 +1,216 @@
+"""A Hugging Face model, run whole by its other attention implementation: eager against sdpa."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from attnscope.calls.call import Call
+from attnscope.checks.probe import probe
+from attnscope.checks.probes.recomputed import what_parts
+from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import along
+from attnscope.differ.sides.located import Located
+
+__all__ = ["Parting", "configs_of", "other_implementation", "set_to"]
+
+_KEY = "_attn_implementation_internal"
+_OTHER = {"sdpa": "eager", "eager": "sdpa"}
+_LARGEST = 60_000_000
+"""Parameters up to which a model is run four times more."""
+
+_APART = 1e-4
+"""Relative difference from which two ways are called different, where noise says nothing else."""
+
+_TIMES = 4.0
+"""Multiples of the noise of one run that two runs with other padding may differ by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """That two implementations give different results at real tokens.
+
+    own, other: their names; padded: whether padding was written into the inputs; largest, limit:
+    difference of the outputs and what is rounding; call: the first call that gets the same q, k
+    and v and gives another context, None where there is none; explained: what it does otherwise.
+    """
+
+    own: str
+    other: str
+    padded: bool
+    largest: float
+    limit: float
+    call: Call | None
+    explained: str
+
+
+@probe
+def other_implementation(subject: Subject) -> Parting | None:
+    """Run the model by the other implementation; None: they agree, or it is no such model.
+
+    Raises:
+        Skipped: it has too many parameters, or does not run by the other one.
+    """
+    configs = configs_of(subject.model)
+    own = next(iter(configs.values()), None) if configs else None
+    if own is None or subject.model is None:
+        return None
+    other = _OTHER.get(own, "eager")
+    if set(configs.values()) != {own} or (other == "sdpa" and not _takes_sdpa(subject.model)):
+        return None
+    size = sum(parameter.numel() for parameter in subject.model.parameters())
+    if size > _LARGEST:
+        raise Skipped(
+            f"the model has {size / 1e6:.0f} million parameters, too many to be run whole by "
+            f"attn_implementation={other!r} as well: check a smaller one of the same config"
+        )
+    given, padded = _with_padding(subject)
+    before = subject.main_output(given)
+    with set_to(subject.model, other):
+        after = subject.main_output(given)
+    real = _real(subject, given, before)
+    gap = _gap(before, after, real)
+    scale = float(before.abs().nan_to_num(0.0, 0.0, 0.0).max()) if before.numel() else 0.0
+    limit = max(_TIMES * subject.noise, _APART * scale)
+    if gap is None or gap <= limit:
+        return None
+    call, explained = _first_parting(subject, given, other)
+    return Parting(own, other, padded, gap, limit, call, explained)
+
+
+def configs_of(model: nn.Module | None) -> dict[int, str]:
+    """Return the implementation that each config of a model names, by the config's identity."""
+    return {id(each): getattr(each, _KEY) for each in _configs(model) if getattr(each, _KEY)}
+
+
+def _configs(model: nn.Module | None) -> list[Any]:
+    """Return the configs of all parts of a model that say how attention is computed."""
+    found: dict[int, Any] = {}
+    waiting = [getattr(each, "config", None) for each in model.modules()] if model else []
+    while waiting:
+        config = waiting.pop()
+        if config is None or id(config) in found or not isinstance(vars_of(config).get(_KEY), str):
+            continue
+        found[id(config)] = config
+        names = getattr(config, "sub_configs", None) or {}
+        waiting += [getattr(config, name, None) for name in names]
+    return list(found.values())
+
+
+def vars_of(config: Any) -> dict[str, Any]:
+    """Return what an object holds; nothing where it is no object with attributes of its own."""
+    return getattr(config, "__dict__", {})
+
+
+@contextlib.contextmanager
+def set_to(model: nn.Module, implementation: str) -> Iterator[None]:
+    """Have all configs of a model name an implementation, and put back what they named."""
+    kept = [(config, vars_of(config)[_KEY]) for config in _configs(model)]
+    try:
+        for config, _ in kept:
+            vars_of(config)[_KEY] = implementation
+        yield
+    finally:
+        for config, name in kept:
+            vars_of(config)[_KEY] = name
+
+
+def _takes_sdpa(model: nn.Module) -> bool:
+    known = [getattr(each, "_supports_sdpa", None) for each in model.modules()]
+    return all(each for each in known if each is not None)
+
+
+def _with_padding(subject: Subject) -> tuple[Given, bool]:
+    """Return the inputs with padding: their own, or a third of the last sample's tokens."""
+    padding = subject.roles.padding_of(subject.roles.main)
+    stream = subject.roles.main
+    if padding is None or stream is None:
+        return subject.given, False
+    try:
+        real = padding.real(subject.given)
+        batch, length = real.shape
+        if not bool(real.all()) or batch < 2 or length < 3:
+            return subject.given, False
+        left = subject.causal is not None and bool(subject.causal.value)
+        at, pads = torch.arange(length), max(1, length // 3)
+        shown = torch.ones_like(real)
+        shown[-1] = at >= pads if left else at < length - pads
+        given = padding.written(subject.given, shown)
+        subject.main_output(given)
+    except (Skipped, RuntimeError, LookupError, ValueError):
+        return subject.given, False
+    return given, True
+
+
+def _real(subject: Subject, given: Given, output: Tensor) -> Tensor | None:
+    """Return which entries of an output belong to real tokens; None: all, or it can't be told."""
+    padding = subject.roles.padding_of(subject.roles.main)
+    if padding is None:
+        return None
+    try:
+        samples, tokens = along(subject, output)
+        real = padding.real(given)
+    except (RuntimeError, LookupError, ValueError):
+        return None
+    if samples is None or tokens is None:
+        return None
+    shape = [1] * output.dim()
+    shape[samples], shape[tokens] = output.shape[samples], output.shape[tokens]
+    ordered = real if samples < tokens else real.mT
+    return ordered.reshape(shape) if ordered.numel() == shape[samples] * shape[tokens] else None
+
+
+def _gap(before: Tensor, after: Tensor, real: Tensor | None) -> float | None:
+    if before.shape != after.shape:
+        return None
+    gap = (before.double() - after.double()).abs()
+    counted = before.isfinite() & after.isfinite()
+    gap = gap[counted if real is None else counted & real.to(gap.device)]
+    return float(gap.max()) if gap.numel() else None
+
+
+def _first_parting(subject: Subject, given: Given, other: str) -> tuple[Call | None, str]:
+    """Return the first call that parts from its counterpart, with what that one does otherwise."""
+    if subject.model is None:
+        return None, ""
+    ours = subject.base if given is subject.given else subject.watched(given)
+    with set_to(subject.model, other):
+        theirs = subject.watched(given)
+    if len(ours.located) != len(theirs.located):
+        return None, ""
+    for mine, their in zip(ours.located, theirs.located, strict=True):
+        try:
+            if _parts(mine, their):
+                return mine.call, what_parts(mine, their)
+        except UNREADABLE:
+            continue
+    return None, ""
+
+
+def _parts(mine: Located, their: Located) -> bool:
+    """Return whether two calls make different contexts of the very same q, k and v."""
+    q, k, v = (mine.value(name).detach().double() for name in ("q", "k", "v"))
+    if any(their.value(n).shape != x.shape for n, x in (("q", q), ("k", k), ("v", v))):
+        return False
+    made = [each.rerun("context", q, k, v) for each in (mine, their)]
+    gap = (made[0] - made[1]).abs()
+    empty = _empty_rows(mine) | _empty_rows(their)
+    gap = gap.masked_fill(empty | ~gap.isfinite(), 0.0)
+    return float(gap.max()) > _APART * float(made[0].abs().nan_to_num(0.0, 0.0, 0.0).max())
+
+
+def _empty_rows(located: Located) -> Tensor:
+    """Return the queries that see nothing, (batch or 1, heads or 1, queries, 1)."""
+    call = located.call
+    mask = call.recipe.mask
+    if not mask.hides:
+        return torch.zeros(1, 1, 1, 1, dtype=torch.bool)
+    return ~mask.dense(call.queries, call.keys).any(-1, keepdim=True)

@@ -1,0 +1,44 @@
+"""bfloat16 point-cloud encoder: eager attention, softmax in float32."""
+import torch
+from torch import nn
+
+
+class HalfAttention(nn.Module):
+    def __init__(self, c=48, h=3):
+        super().__init__()
+        self.h = h
+        self.f = nn.Linear(c, 3 * c)
+        self.g = nn.Linear(c, c)
+
+    def forward(self, x, keep):
+        b, n, c = x.shape
+        q, k, v = self.f(x).view(b, n, 3, self.h, -1).permute(2, 0, 3, 1, 4)
+        s = (q @ k.transpose(-1, -2)) * (c // self.h) ** -0.5
+        s = s.masked_fill(~keep[:, None, None], -1e9)  # fault: AS207
+        p = s.float().softmax(-1).to(x.dtype)
+        return self.g((p @ v).transpose(1, 2).reshape(b, n, c))
+
+
+class Points(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lift = nn.Linear(3, 48)
+        self.attn = HalfAttention()
+        self.norm = nn.LayerNorm(48)
+        self.out = nn.Linear(48, 8)
+
+    def forward(self, xyz, keep):
+        x = self.lift(xyz)
+        return self.out(x + self.attn(self.norm(x), keep))
+
+
+with torch.random.fork_rng():
+    torch.manual_seed(3)
+    model = Points()
+    model.attn.f.weight.data[:96] *= 4
+    model.half().eval()
+    xyz = torch.randn(2, 600, 3).half()
+keep = torch.ones(2, 600, dtype=torch.bool)
+keep[1, 400:] = False
+inputs = (xyz, keep)
+expect = {"positions": False, "padding": "keep keep"}
