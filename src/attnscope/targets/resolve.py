@@ -12,10 +12,11 @@ from typing import Any
 
 from torch import nn
 
+from attnscope.checks.expect import parse_expect
+from attnscope.checks.residual.loading import loads_watched
 from attnscope.errors import TargetError
 from attnscope.targets import checkpoints, samples
 from attnscope.targets.blame import describe
-from attnscope.checks.expect import parse_expect
 from attnscope.targets.made import make_inputs
 from attnscope.targets.members import built_model, read_inputs
 from attnscope.targets.own_code import opened, split
@@ -127,7 +128,7 @@ def _own_code(target: str, wishes: Wishes) -> Target:
             "--attention chooses between implementations of Hugging Face models",
             "leave it out: the file decides how its model computes attention",
         )
-    with opened(target) as code:
+    with loads_watched(), opened(target) as code:
         model = built_model(
             code.value(), f"building {code.name or 'model'} of {code.place}", code.folder
         )

@@ -69,3 +69,79 @@ def test_the_flag_is_put_back() -> None:
 def test_a_kernel_agrees_with_itself_on_other_strides() -> None:
     q, k, v = (torch.randn(2, 7, 3, 8).transpose(1, 2) for _ in range(3))
     assert not found("AS801", F.scaled_dot_product_attention, (q, k, v))
+
+
+class Named(Switch):
+    """Chooses its way by a name, as settings of many models do."""
+
+    def __init__(self, scale: float) -> None:
+        super().__init__(scale)
+        self.backend = "sdpa"
+
+    def by_kernel(self, *, asked: bool) -> bool:
+        del asked
+        if self.backend == "manual":
+            return False
+        return self.backend in {"sdpa", "flash"}
+
+
+class Frozen(Switch):
+    """Refuses to be turned."""
+
+    @property
+    def use_flash(self) -> bool:  # type: ignore[override]
+        return True
+
+
+def test_the_name_of_a_way_is_a_switch() -> None:
+    model = Named(scale=0.1).eval()
+    finding = only("AS801", model, features())
+    assert finding.evidence["switch"] == "Named.backend = 'manual'"
+    assert "scores times 0.1" in finding.evidence["recomputed"]
+    assert model.backend == "sdpa"
+    assert not found("AS801", Named(scale=8**-0.5).eval(), features())
+
+
+def test_what_cannot_be_set_is_no_switch() -> None:
+    assert not found("AS801", Frozen(scale=0.1).eval(), features())
+
+
+class Fused(ByHand):
+    """Two models in one: the fused projection, and the parts of which one was changed later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fused = True
+        self.parts = torch.nn.ModuleList(torch.nn.Linear(24, 24) for _ in range(3))
+
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        b, n, _ = x.shape
+        made = self.qkv(x).chunk(3, -1) if self.fused else [part(x) for part in self.parts]
+        q, k, v = (each.reshape(b, n, self.heads, -1).transpose(1, 2) for each in made)
+        weights = self.weights(self.scores(q, k))
+        return self.out(self.context(weights, v).transpose(1, 2).flatten(2)), weights
+
+
+def test_ways_with_parameters_of_their_own_are_two_models() -> None:
+    assert not found("AS801", Fused().eval(), features())
+
+
+class Forgets(Switch):
+    """The kernel gets no mask, the other way does: AS208 says so."""
+
+    def forward(self, x: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        if self.use_flash:
+            y = F.scaled_dot_product_attention(q, k, v)
+        else:
+            scores = (q @ k.mT * 8**-0.5).masked_fill(~keep[:, None, None], float("-inf"))
+            y = scores.softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
+
+
+def test_a_mask_that_one_way_forgets_is_told_as_ignored() -> None:
+    keep = torch.arange(7)[None] < torch.tensor([[7], [5], [4]])
+    inputs = {"x": features(), "keep": keep}
+    assert not found("AS801", Forgets(scale=1.0).eval(), inputs)
+    assert only("AS208", Forgets(scale=1.0).eval(), inputs).evidence["argument"] == "keep"

@@ -23,6 +23,25 @@ class BlockMaximum(ByHand):
         return raw.masked_fill(hidden, float("-inf"))
 
 
+class PlainSpread(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        raw = q @ k.mT
+        return raw / raw.std().item()  # plain spread
+
+
+class PlainMean(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        raw = q @ k.mT
+        raw = raw * (1 / raw[0].abs().mean().item())  # plain mean
+        hidden = torch.ones(raw.shape[-2:], dtype=torch.bool).triu(1)
+        return raw.masked_fill(hidden, float("-inf"))
+
+
+class Learned(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT * float(self.out.bias.abs().sum().item())
+
+
 class RowSpread(ByHand):
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         raw = q @ k.mT
@@ -50,6 +69,23 @@ def test_the_spread_of_the_batch() -> None:
     assert (finding.severity, finding.evidence["changed"]) == ("error", "another sample")
     assert finding.evidence["moved_by"] > 0.01
     assert line_of(finding) == marked(__file__, "batch spread")
+
+
+def test_a_spread_that_is_a_plain_number() -> None:
+    finding = only("AS305", PlainSpread(), features())
+    assert (finding.severity, finding.evidence["changed"]) == ("error", "another sample")
+    assert finding.evidence["scale"] != finding.evidence["scale_then"]
+    assert line_of(finding) == marked(__file__, "plain spread")
+
+
+def test_a_mean_that_is_a_plain_number_follows_later_tokens() -> None:
+    finding = only("AS305", PlainMean(), features(batch=1))
+    assert finding.evidence["changed"] == "a later token"
+    assert line_of(finding) == marked(__file__, "plain mean")
+
+
+def test_a_learned_number_stays() -> None:
+    assert not found("AS305", Learned(), features())
 
 
 def test_the_largest_score_of_a_causal_block() -> None:

@@ -47,7 +47,6 @@ class Causal(ByHand):
     [
         (Overflows, "overflows", "infinity"),
         (Divides, "divides by zero", "infinity"),
-        (Empty, "empty row", "NaN"),
         (Filled, "positive fill", "infinity"),
     ],
 )
@@ -58,8 +57,11 @@ def test_the_first_place_is_told(kind: type[ByHand], mark: str, makes: str) -> N
     assert line_of(finding) == marked(__file__, mark)
 
 
-def test_empty_rows_are_counted() -> None:
-    assert only("AS802", Empty(), features()).evidence["empty_rows"] == 3 * 3
+def test_an_empty_row_is_told_once_as_such() -> None:
+    assert not found("AS802", Empty(), features())
+    finding = only("AS203", Empty(), features())
+    assert finding.evidence["gives"] == "nan"
+    assert line_of(finding) == marked(__file__, "empty row")
 
 
 def test_minus_infinity_hides_and_is_no_fault() -> None:

@@ -67,6 +67,10 @@ def test_a_mean_that_nobody_calls_a_head_is_a_note() -> None:
     assert only("AS803", Maps(), features()).severity == "note"
 
 
+def test_dropout_of_training_is_no_matter_of_a_model_in_eval_mode() -> None:
+    assert not found("AS803", Dropped().eval(), features())
+
+
 def test_the_weights_themselves_are_right() -> None:
     assert not found("AS803", Returning(), features())
     assert not found("AS803", nn.MultiheadAttention(24, 3), (torch.randn(5, 2, 24),) * 3)

@@ -151,3 +151,9 @@ def name_queries(factors: dict[int, tuple[Factor, ...]], free: list[int], alone:
             Factor("queries", f.axis, f.stride, f.size) if out in free or f.role == "batch" else f
             for f in factors[out]
         )
+
+
+def is_tiled(k: Arrangement) -> bool:
+    """Return whether the copies of all kv heads lie one after another, as `repeat` lays them."""
+    heads = k.groups[1]
+    return bool(k.copies) and bool(heads) and k.copies[0] < heads[0]

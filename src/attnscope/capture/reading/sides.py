@@ -19,6 +19,7 @@ from attnscope.capture.reading.factors import (
     common_strides,
     covering,
     is_copy,
+    is_tiled,
     name_queries,
     pieces_of,
     strides_of,
@@ -381,6 +382,7 @@ class Sides:
         return arranged(ordered, ("batch", "heads", "queries", "dim"))
 
     def _expansion(self, k_at: int, sizes: Sizes, k: Arrangement) -> str:
+        """Return how kv heads met the query heads in q·k."""
         if sizes.kv_heads == sizes.heads:
             return "none"
         operand = self.left if k_at == 0 else self.right
@@ -388,7 +390,10 @@ class Sides:
         while trail is not None and trail.args:
             name = trail.name
             if name in {"repeat_interleave", "expand", "repeat", "expand_as", "tile"}:
-                return {"expand_as": "expand", "tile": "repeat"}.get(name, name)
+                name = {"expand_as": "expand", "tile": "repeat"}.get(name, name)
+                if is_tiled(k):
+                    return "repeat"
+                return "repeat_interleave" if name == "repeat" and k.copies else name
             if name in {"index_select", "gather"}:
                 return "index"
             before = trail.args[0]

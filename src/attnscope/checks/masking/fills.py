@@ -12,7 +12,7 @@ import torch
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.lines import line_of
-from attnscope.checks.masking.hides import Hide, is_zero_one
+from attnscope.checks.masking.hides import DEEP, Hide, is_zero_one
 from attnscope.checks.masking.seen import NOTHING, Seen
 from attnscope.checks.subject.subject import Subject
 
@@ -36,6 +36,7 @@ class Weak:
     weight: float
     pairs: int
     of: int
+    source: Source | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,14 +60,34 @@ def weak_fills(seen: Seen) -> Iterator[Weak]:
         except (RuntimeError, ValueError):
             continue
         if hide.raises and bool(hidden.any()) and not bool(weights.isfinite().all()):
-            yield Weak(hide, "positive", float("nan"), int(hidden.sum()), int(hidden.sum()))
+            count, source = int(hidden.sum()), hide.operation.source
+            yield Weak(hide, "positive", float("nan"), count, count, source)
             return
         kept = torch.where(hidden & some_left, weights, torch.zeros_like(weights)).nan_to_num(0.0)
         count = int((kept > NOTHING).sum())
         if not count:
             continue
-        yield Weak(hide, _kind(seen, hide), float(kept.max()), count, int(hidden.sum()))
+        source = _weakened(seen, hide) or hide.operation.source
+        yield Weak(hide, _kind(seen, hide), float(kept.max()), count, int(hidden.sum()), source)
         return
+
+
+def _weakened(seen: Seen, hide: Hide) -> Source | None:
+    """Return the line after a mask that was low enough where scores stop being so low."""
+    course = seen.course
+    if course is None or hide.raises or hide.operation not in course.main:
+        return None
+    low = False
+    tensors = seen.subject.base.tape.tensors
+    for operation in course.main[course.main.index(hide.operation) :]:
+        if operation is course.softmax:
+            return None
+        made = tensors[operation.defines[0]].detach()
+        is_low = bool((made <= DEEP).any())
+        if low and not is_low:
+            return operation.source
+        low = low or is_low
+    return None
 
 
 def _kind(seen: Seen, hide: Hide) -> Literal["positive", "zero-one", "times", "weak"]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from attnscope.calls.program import Operation, Value
 from attnscope.checks.course import Course
 
-__all__ = ["Hide", "Kind", "hides_of", "hides_where"]
+__all__ = ["DEEP", "Hide", "Kind", "hides_of", "hides_where", "late_hides_of"]
 
 Kind: TypeAlias = Literal["fill", "bias", "times", "keep", "triangle"]
 """A fill; an added bias; a product with 0 and 1; a kernel's mask of booleans; tril or triu."""
@@ -146,6 +146,22 @@ def hides_of(course: Course) -> list[Hide]:
             break
         if path.passes(operation):
             found += _of(course, operation, path.joined(operation))
+    return found
+
+
+def late_hides_of(course: Course) -> list[Hide]:
+    """Return the operations that zero weights after the softmax, in order."""
+    path, main = _Path(course), list(course.main)
+    if course.softmax not in main[:-1]:
+        return []
+    found: list[Hide] = []
+    for operation in main[main.index(course.softmax) + 1 : -1]:
+        if path.passes(operation):
+            found += [
+                hide
+                for hide in _of(course, operation, path.joined(operation))
+                if hide.kind == "times" or (hide.kind == "fill" and hide.fill == 0.0)
+            ]
     return found
 
 

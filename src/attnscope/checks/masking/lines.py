@@ -7,10 +7,20 @@ from collections.abc import Iterable
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.masking.frames import Frame, frames_at, line_of_missing, line_of_wrong
-from attnscope.checks.masking.hides import Hide
-from attnscope.checks.masking.seen import Seen
+from attnscope.checks.masking.hides import DEEP, Hide
+from attnscope.checks.masking.seen import Seen, seen_by
+from attnscope.checks.subject.subject import Subject
+from attnscope.checks.visibility.caller import line_in_common_owner, users_line
 
-__all__ = ["behind", "depends", "frames_of", "line_of_absent", "line_of_making", "line_of_softmax"]
+__all__ = [
+    "behind",
+    "depends",
+    "frames_of",
+    "line_of_absent",
+    "line_of_hiding",
+    "line_of_making",
+    "line_of_softmax",
+]
 
 
 def behind(seen: Seen, hide: Hide) -> tuple[Operation, ...]:
@@ -22,11 +32,16 @@ def behind(seen: Seen, hide: Hide) -> tuple[Operation, ...]:
 
 def depends(seen: Seen, hide: Hide, inputs: Iterable[int | None]) -> bool:
     """Return whether what joins the scores was made from some inputs."""
+    return hide.value in _reached(behind(seen, hide), inputs)
+
+
+def _reached(operations: Iterable[Operation], inputs: Iterable[int | None]) -> set[int]:
+    """Return the values that are made from some inputs, with themselves."""
     reached = {value for value in inputs if value is not None}
-    for operation in behind(seen, hide):
+    for operation in operations:
         if not _alike(operation) and not reached.isdisjoint(operation.values()):
             reached.update(operation.defines)
-    return hide.value in reached
+    return reached
 
 
 def _alike(operation: Operation) -> bool:
@@ -36,8 +51,15 @@ def _alike(operation: Operation) -> bool:
 
 def line_of_making(seen: Seen, hide: Hide, inputs: Iterable[int | None]) -> Source:
     """Return the line where inputs become a mask: what first makes yes and no of them."""
+    made = _making(seen, behind(seen, hide), inputs)
+    return users_line(seen.subject, seen.call.module, made or _applied(seen, hide))
+
+
+def _making(
+    seen: Seen, operations: Iterable[Operation], inputs: Iterable[int | None]
+) -> Source | None:
     reached = {value for value in inputs if value is not None}
-    for operation in behind(seen, hide):
+    for operation in operations:
         if _alike(operation) or reached.isdisjoint(operation.values()):
             continue
         reached.update(operation.defines)
@@ -45,6 +67,26 @@ def line_of_making(seen: Seen, hide: Hide, inputs: Iterable[int | None]) -> Sour
         two = tensor.numel() > 1 and bool(((tensor == 0) | (tensor == 1)).all())
         if two and operation.source is not None:
             return operation.source
+    return None
+
+
+def line_of_hiding(seen: Seen, hide: Hide | None) -> Source:
+    """Return the line where an added mask gets its low numbers, or where a mask is applied.
+
+    Inside a library it is the line of the user's own that calls it.
+    """
+    if hide is None:
+        return users_line(seen.subject, seen.call.module, line_of_softmax(seen))
+    line = _applied(seen, hide)
+    for operation in behind(seen, hide) if hide.kind == "bias" else ():
+        tensor = seen.subject.base.tape.tensors[operation.defines[0]].detach()
+        if tensor.is_floating_point() and tensor.numel() > 1 and bool((tensor <= DEEP).any()):
+            line = operation.source or line
+            break
+    return users_line(seen.subject, seen.call.module, line)
+
+
+def _applied(seen: Seen, hide: Hide) -> Source:
     return hide.operation.source or seen.call.source
 
 
@@ -66,12 +108,54 @@ def frames_of(seen: Seen) -> tuple[Frame, ...]:
     return frames_at(seen.subject, operation) if operation is not None else ()
 
 
-def line_of_absent(seen: Seen) -> tuple[Source, str | None]:
-    """Return the line of a mask that never came: who left it out (and its name), or the softmax."""
-    line = line_of_softmax(seen)
+def line_of_absent(seen: Seen, inputs: Iterable[int | None] = ()) -> tuple[Source, str | None]:
+    """Return the line of a mask that never came, and its name where an argument was left out.
+
+    That is who left it out; where it is made of the inputs and hides nothing; who calls one layer
+    without it, and others with it; a mask that lacks it; or the softmax.
+    """
     frames = frames_of(seen)
     missing = line_of_missing(frames)
     if missing is not None:
         return missing
+    inputs = list(inputs)
     wrong = line_of_wrong(frames) if seen.hides else None
-    return (wrong or line), None
+    found = wrong or _of_nothing(seen, inputs) or _of_owner(seen, inputs)
+    if found is None and seen.hides:
+        found = _applied(seen, seen.hides[-1])
+    return users_line(seen.subject, seen.call.module, found or line_of_softmax(seen)), None
+
+
+def _of_nothing(seen: Seen, inputs: list[int | None]) -> Source | None:
+    """Return where a mask is made that joins the scores and is the same all over."""
+    course = seen.course
+    for operation in course.hiding if course is not None else ():
+        for value in course.joined(operation) if course is not None else ():
+            tensor = seen.subject.base.tape.tensors[value].detach()
+            if tensor.numel() > 1 and bool((tensor == tensor.flatten()[0]).all()):
+                made = seen.subject.base.tape.program.needed((value,), {})
+                found = _making(seen, made, inputs)
+                if found is not None and value in _reached(made, inputs):
+                    return found
+    return None
+
+
+def _of_owner(seen: Seen, inputs: list[int | None]) -> Source | None:
+    """Return the line that calls this layer, where others of its kind get a mask of the inputs."""
+    subject, call = seen.subject, seen.call
+    kind = _kind(subject, call.module)
+    right = [
+        other.call.module
+        for other in (seen_by(subject, each) for each in subject.calls)
+        if (other.call.queries, other.call.keys) == (call.queries, call.keys)
+        and _kind(subject, other.call.module) is kind
+        and any(depends(other, hide, inputs) for hide in other.hides)
+    ]
+    return line_in_common_owner(subject, call.module, right) if right else None
+
+
+def _kind(subject: Subject, path: str) -> type | None:
+    try:
+        return type(subject.model.get_submodule(path)) if subject.model is not None else None
+    except AttributeError:
+        return None

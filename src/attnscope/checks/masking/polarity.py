@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -10,10 +11,12 @@ from torch import Tensor
 from attnscope.checks.masking.hides import Hide
 from attnscope.checks.masking.lines import behind, depends
 from attnscope.checks.masking.seen import Seen
+from attnscope.checks.masking.sides import Sides, sides_of
+from attnscope.checks.subject import names as habits
 from attnscope.checks.subject.roles import Padding
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Inverted", "inverted_bits", "inverted_padding", "upside_down"]
+__all__ = ["Inverted", "inverted_bits", "inverted_input", "inverted_padding", "upside_down"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,48 +33,69 @@ class Inverted:
 
 
 def inverted_padding(subject: Subject, seen: Seen, padding: Padding) -> Inverted | None:
-    """Return whether a call shows just the padded keys and hides just the real ones."""
-    hidden, call = seen.effective, seen.call
-    real = padding.real(subject.given)
-    if hidden is None or tuple(real.shape) != (call.batch, call.keys):
-        return None
-    mixed = real.any(1) & ~real.all(1)
-    if not bool(mixed.any()):
+    """Return whether a call shows just the padded keys and hides just the real ones.
+
+    What a single mask hides is looked at as well as what all of them together do.
+    """
+    if seen.effective is None:
         return None
     names = (padding.name, padding.stream.name)
     inputs = [subject.input_value(n) for n in names if n in subject.given.values]
-    if seen.hides and not any(depends(seen, hide, inputs) for hide in seen.hides):
+    hides = [hide for hide in seen.hides if depends(seen, hide, inputs)]
+    if seen.hides and not hides:
         return None
+    sides = sides_of(subject, seen, padding)
+    if sides is None:
+        return None
+    found = _against(seen, seen.effective, sides, hides[0] if hides else None)
+    for hide in hides if found is None else ():
+        found = found or _against(seen, seen.part(hide), sides, hide)
+    return found
+
+
+def _against(seen: Seen, hidden: Tensor, sides: Sides, hide: Hide | None) -> Inverted | None:
+    call, mixed = seen.call, sides.mixed
     shown = ~hidden[mixed].any(1)  # in every head: (samples, queries, keys)
-    real = real[mixed][:, None, :].expand_as(shown)
-    shown_to_some = (~hidden[mixed]).any(1)
-    causal = torch.ones(call.queries, call.keys, dtype=torch.bool).tril(call.keys - call.queries)
-    if not torch.equal(shown, shown_to_some):
+    if not torch.equal(shown, (~hidden[mixed]).any(1)):
         return None
+    real, padded = (each[mixed][:, None, :].expand_as(shown) for each in (sides.real, sides.padded))
+    causal = torch.ones(call.queries, call.keys, dtype=torch.bool).tril(call.keys - call.queries)
     for edge in (torch.ones_like(causal), causal):
-        within = torch.equal(shown & edge, ~real & edge) and not bool((shown & ~edge).any())
-        if within or torch.equal(shown, ~(real & edge)):
-            lost, sample = int((real & edge).sum()), int(mixed.nonzero()[0])
-            hide = next((h for h in seen.hides if depends(seen, h, inputs)), None)
-            return Inverted(hide, int((shown & ~real).sum()), lost, sample)
+        told = real | padded
+        within = torch.equal(shown & told & edge, padded & edge)
+        past_edge = bool((shown & told & ~edge).any())
+        if (within and not past_edge) or torch.equal(shown & told, told & ~(real & edge)):
+            sample = int(mixed.nonzero()[0])
+            return Inverted(hide, int((shown & padded).sum()), int((real & edge).sum()), sample)
     return None
 
 
-def upside_down(seen: Seen) -> Inverted | None:
-    """Return whether each query of a square call sees itself and later keys, or only later ones."""
+def upside_down(subject: Subject, seen: Seen) -> Inverted | None:
+    """Return whether each query of a square call sees what it should not see, and nothing else.
+
+    That is itself and later keys, only later ones, or what lies outside its own document as well.
+    """
     hidden, call = seen.effective, seen.call
     if hidden is None or call.queries != call.keys or call.queries < 3 or seen.turned:
         return None
     shown = ~hidden
-    some = shown.any(-2, keepdim=True) if not bool(shown.any(-2).all()) else None
     ones = torch.ones(call.queries, call.keys, dtype=torch.bool)
-    for diagonal in (0, 1):
-        wrong = ones.triu(diagonal)
+    some = shown.any(-2, keepdim=True) if not bool(shown.any(-2).all()) else None
+    for wrong in (ones.triu(), ones.triu(1), *_across_documents(subject, seen)):
         if _is(shown, wrong, some):
             triangle = next((h for h in seen.hides if _is_triangle(seen.part(h))), None)
             later = int((shown & ones.triu(1)).sum())
             return Inverted(triangle, later, int((hidden & ones.tril()).sum()), 0)
     return None
+
+
+def _across_documents(subject: Subject, seen: Seen) -> Iterator[Tensor]:
+    """Yield all but the earlier tokens of a query's own document, (batch, 1, queries, keys)."""
+    name = subject.roles.documents
+    segments = subject.given.values.get(name) if name is not None else None
+    if isinstance(segments, Tensor) and segments.shape == (seen.call.batch, seen.call.keys):
+        same = segments[:, None, :, None] == segments[:, None, None, :]
+        yield ~(same & torch.ones_like(same).tril())
 
 
 def _is(shown: Tensor, wrong: Tensor, some: Tensor | None) -> bool:
@@ -89,6 +113,39 @@ def _with_padding(shown: Tensor, wrong: Tensor, some: Tensor) -> bool:
 def _is_triangle(hidden: Tensor) -> bool:
     square = hidden.flatten(0, 1).all(0)
     return bool(square.any()) and not bool(square.triu(1).any())
+
+
+def inverted_input(subject: Subject, seen: Seen) -> tuple[Inverted, str] | None:
+    """Return whether a mask input for pairs hides just what its name says that it shows."""
+    for name in subject.roles.masks:
+        given, meaning = subject.given.values.get(name), habits.mask_meaning(name)
+        value = subject.input_value(name)
+        if not isinstance(given, Tensor) or meaning is None or given.dim() < 3 or value is None:
+            continue
+        wanted = _over_pairs(given, seen)
+        if wanted is None or name == _padding_name(subject):
+            continue
+        kept = wanted if meaning == "keep" else ~wanted
+        for hide in seen.hides:
+            if depends(seen, hide, [value]) and torch.equal(seen.part(hide).any(1), kept):
+                shown = int((~kept).sum())
+                return Inverted(hide, shown, int(kept.sum()), 0), name
+    return None
+
+
+def _padding_name(subject: Subject) -> str | None:
+    return next((p.name for p in subject.roles.padding), None)
+
+
+def _over_pairs(given: Tensor, seen: Seen) -> Tensor | None:
+    """Return a mask of zeros and ones as (batch, queries, keys); None: it is none of pairs."""
+    call = seen.call
+    flat = given.squeeze(1) if given.dim() == 4 and given.shape[1] == 1 else given
+    if tuple(flat.shape) != (call.batch, call.queries, call.keys) or call.queries < 2:
+        return None
+    zero, one = flat == 0, flat == 1
+    both = bool((zero | one).all()) and bool(zero.any()) and bool(one.any())
+    return one if both else None
 
 
 def inverted_bits(seen: Seen) -> tuple[Hide, Tensor] | None:

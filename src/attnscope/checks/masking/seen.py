@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
 from attnscope.checks.course import Course, course_of
-from attnscope.checks.masking.hides import Hide, hides_of
+from attnscope.checks.masking.hides import Hide, hides_of, late_hides_of
 from attnscope.checks.subject.subject import Subject
 from attnscope.errors import AttnscopeError
 
@@ -54,12 +55,24 @@ class Seen:
             return []
 
     @cached_property
+    def late(self) -> list[Hide]:
+        """The operations that take keys away after the softmax."""
+        if self.course is None:
+            return []
+        try:
+            return late_hides_of(self.course)
+        except (RuntimeError, ValueError, TypeError, IndexError):
+            return []
+
+    @cached_property
     def joined(self) -> dict[int, Tensor]:
         """What joins the scores where keys are hidden, as the run in float64 has it."""
         if self.course is None:
             return {}
         return {
-            hide.value: self._joined(hide.value) for hide in self.hides if hide.value is not None
+            hide.value: self._joined(hide.value)
+            for hide in (*self.hides, *self.late)
+            if hide.value is not None
         }
 
     def _joined(self, value: int) -> Tensor:
@@ -151,18 +164,25 @@ class Seen:
             raise ValueError("a call without its operations hides nothing that could be read")
         if joined is None and hide.value is not None:
             joined = self.joined[hide.value]
-        marked = hide.hidden(joined)
+        return self.over_pairs(hide.operation, hide.hidden(joined)) != 0
+
+    def over_pairs(self, operation: Operation, joined: Tensor) -> Tensor:
+        """Return what joins the scores in an operation as (batch, heads, queries, keys)."""
+        course = self.course
+        if course is None:
+            raise ValueError("a call without its operations has nothing that joins its scores")
         size = (self.call.batch, self.call.heads, self.call.queries, self.call.keys)
         if len(course.main) == 1:
-            return self._of_kernel(marked, course).reshape(size)
-        marked = marked.expand(hide.operation.shapes[0])
+            return self._of_kernel(joined, course).reshape(size)
+        joined = joined.expand(operation.shapes[0])
         name = next((n for n in ("scores", "weights") if n in course.located.spots), None)
         if name is None:
-            return marked.reshape(size)
+            return joined.reshape(size)
         ((_, spot),) = course.located.spots[name]
-        if tuple(marked.shape) != tuple(spot.held.shape):
-            marked = marked.reshape(spot.held.shape)
-        return (spot.read(marked.double()) != 0).expand(size)
+        if tuple(joined.shape) != tuple(spot.held.shape):
+            joined = joined.reshape(spot.held.shape)
+        read: Tensor = spot.read(joined.double())
+        return read.expand(size)
 
     @staticmethod
     def _of_kernel(marked: Tensor, course: Course) -> Tensor:

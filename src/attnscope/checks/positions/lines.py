@@ -36,7 +36,9 @@ def line_of_table(subject: Subject, kind: str) -> Source | None:
             lambda n: mentions(n, *_COUNTS) and not _is_power(n) and not mentions(n, "Embedding"),
         )
     if kind == "slopes":
-        return first_where(subject.run, lambda n: _is_power(n) and not mentions(n, "softmax"))
+        return first_where(
+            subject.run, lambda n: _is_power(n) and mentions(n, *_COUNTS)
+        ) or first_where(subject.run, lambda n: _is_power(n) and not mentions(n, "softmax"))
     return first_where(
         subject.run, lambda n: _is_power(n) and (mentions(n, *_COUNTS) or mentions(n, "log"))
     ) or first_where(subject.run, _is_power)

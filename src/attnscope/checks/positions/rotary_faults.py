@@ -94,7 +94,7 @@ def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
     if both is None:
         return
     spread, at = _uneven(*both)
-    eps = max(torch.finfo(_real(one.table)).eps for one, _ in turning.pairs)
+    eps = max(one.grain for one, _ in turning.pairs)
     if spread > max(_UNEVEN, 8 * eps):
         sines = [other.operation for _, other in turning.pairs]
         yield RotaryFault(
@@ -111,10 +111,6 @@ def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
 
 def _paired(turning: Turning) -> set[int]:
     return {id(each) for pair in turning.pairs for each in pair}
-
-
-def _real(table: Tensor) -> torch.dtype:
-    return table.real.dtype if table.is_complex() else table.dtype
 
 
 def _is_by_feature(factor: Factor) -> bool:
@@ -203,7 +199,7 @@ def _unlike(subject: Subject, q: Turning, k: Turning) -> Iterator[RotaryFault]:
         shift = alike_tokens(subject).shifts.get(q.located.call.index, 0.0)
     except Skipped:
         return
-    eps = max(torch.finfo(_real(one.table)).eps for one, _ in (*q.pairs, *k.pairs))
+    eps = max(one.grain for one, _ in (*q.pairs, *k.pairs))
     if shift > max(_SHIFT, 32 * eps):
         yield RotaryFault(
             "not relative",
@@ -223,9 +219,6 @@ def _is_even(turning: Turning) -> bool:
         if turns is None or len(turns) < 3:
             return False
         steps = turns[1:] * turns[:-1].conj()
-        if (
-            float((steps - steps[:1]).abs().max())
-            > 32 * torch.finfo(_real(pair[0].table)).eps + 1e-4
-        ):
+        if float((steps - steps[:1]).abs().max()) > 32 * pair[0].grain + 1e-4:
             return False
     return True

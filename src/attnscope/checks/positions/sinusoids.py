@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.checks.positions.rounding import lost_by_rounding, speeds_of
 from attnscope.explain.kinds.around.sinusoids import read_sinusoid
 
 __all__ = ["TableFault", "fault_of_table", "reads_as_sinusoid"]
@@ -15,14 +16,11 @@ __all__ = ["TableFault", "fault_of_table", "reads_as_sinusoid"]
 _FITS = 1e-3
 """A column of float32 that is off by less is the sine or cosine that it is taken for."""
 
-_WRONG = 0.05
-"""Absolute error of a table in half precision beyond its own rounding (1/256 at most)."""
-
 _LARGEST_BASE = 1e12
 _USUAL = 1e4
 _ZERO = 1e-6
 _EARLY = 16
-"""Places that are exact in every floating type."""
+"""Places that are nearly exact in every floating type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +55,12 @@ def _kinds(rows: Tensor) -> tuple[Tensor, Tensor] | None:
     return (sines, cosines) if right and bool((speeds > 0).any()) else None
 
 
-def fault_of_table(table: Tensor, *, says_ten_thousand: bool) -> TableFault | None:
+def fault_of_table(
+    table: Tensor, *, says_ten_thousand: bool, bases: list[float]
+) -> TableFault | None:
     """Return what is wrong with a table (length, width); None: nothing, or it is no such table.
 
-    says_ten_thousand: whether the code names the usual base.
+    bases: of the frequencies, that are usual. says_ten_thousand: whether the code names that base.
     """
     rows = table.detach().double()
     if rows.shape[0] < 4 or rows.shape[1] < 4 or rows.shape[1] % 2:
@@ -68,8 +68,9 @@ def fault_of_table(table: Tensor, *, says_ten_thousand: bool) -> TableFault | No
     top = float(rows[0].abs().max())
     if top > _ZERO:
         rows = rows / top  # tables that are scaled as a whole
-    if table.dtype in {torch.float16, torch.bfloat16}:
-        return _precision(rows)
+    lost = _precision(rows, bases)
+    if lost is not None or table.dtype in {torch.float16, torch.bfloat16}:
+        return lost
     read = read_sinusoid(rows)
     if read is not None:
         return _of_base(read.base, says_ten_thousand=says_ten_thousand)
@@ -154,28 +155,26 @@ def _growing(rows: Tensor) -> TableFault | None:
     return None
 
 
-def _precision(rows: Tensor) -> TableFault | None:
-    """Compare a table in half precision with the usual formula: right at first, wrong later."""
-    length, width = rows.shape
-    at = torch.arange(length, dtype=torch.float64)[:, None]
-    speeds = 1e4 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    sines, cosines = (at * speeds).sin(), (at * speeds).cos()
-    plain = [torch.stack((sines, cosines), -1).flatten(1), torch.cat((sines, cosines), -1)]
-    return late_error(rows, plain)
-
-
-def late_error(rows: Tensor, exact: list[Tensor]) -> TableFault | None:
-    """Return a fault where a table is one of `exact` at first, and is far from it later."""
-    for table in exact:
-        off = (rows - table).abs()
-        if float(off[:_EARLY].max()) > _WRONG or float(off.max()) <= _WRONG:
-            continue
-        place = divmod(int(off.argmax()), rows.shape[1])
-        return TableFault(
-            "precision",
-            f"the table lost its precision: at position {place[0]}, column {place[1]} it is "
-            f"{float(rows[place]):.2f} where float64 gives {float(table[place]):.2f}",
-            float(off.max()),
-            place,
-        )
+def _precision(rows: Tensor, bases: list[float]) -> TableFault | None:
+    """Look for what half precision did to positions, frequencies or angles."""
+    if len(rows) <= _EARLY:
+        return None
+    half = rows.shape[1] // 2
+    layouts = (
+        torch.complex(rows[:, 1::2].contiguous(), rows[:, ::2].contiguous()),
+        torch.complex(rows[:, half:], rows[:, :half]),
+        torch.complex(rows[:, :half], rows[:, half:]),
+    )
+    for turns in layouts:
+        lost = lost_by_rounding(turns, speeds_of(bases, half))
+        if lost is not None:
+            return TableFault(
+                "precision",
+                f"the table lost its precision: {' and '.join(lost.parts)} were rounded to "
+                f"{str(lost.dtype).removeprefix('torch.')}, and at position {lost.at[0]} the "
+                f"cosine of pair {lost.at[1]} is {lost.found:.2f} where float64 gives "
+                f"{lost.exact:.2f}",
+                lost.error,
+                lost.at,
+            )
     return None

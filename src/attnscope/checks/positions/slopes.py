@@ -23,7 +23,7 @@ _STRAIGHT = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class SlopeFault:
-    """kind: "rewards" or "start"; slopes: of the bias against the key's place, one a head."""
+    """kind: "rewards", "start" or "scaled"; slopes: of the bias against the key's place, one a head."""
 
     kind: str
     text: str
@@ -47,15 +47,18 @@ def slopes_of(call: Call) -> Tensor | None:
     return slopes if straight and bool((slopes != 0).all()) else None
 
 
-def fault_of_slopes(slopes: Tensor) -> SlopeFault | None:
+def fault_of_slopes(slopes: Tensor, scale: object = None) -> SlopeFault | None:
     """Return what is wrong with the slopes of a fixed linear bias; None: nothing, or others.
 
+    scale: of the scores that they are added to.
     Source: Press et al., Train Short, Test Long (2022): 2^(−8(i+1)/heads), i from 0.
     """
     heads = len(slopes)
     found = tuple(float(s) for s in slopes)
+    rate = 2 ** (-8 / heads)
+    right = torch.tensor([rate ** (i + 1) for i in range(heads)], dtype=torch.float64)
     if not _is_geometric(slopes.abs()):
-        return None
+        return _scaled(slopes, right, scale)
     if bool((slopes < 0).all()):
         return SlopeFault(
             "rewards",
@@ -65,8 +68,6 @@ def fault_of_slopes(slopes: Tensor) -> SlopeFault | None:
             found,
             tuple(-s for s in found),
         )
-    rate = 2 ** (-8 / heads)
-    right = torch.tensor([rate ** (i + 1) for i in range(heads)], dtype=torch.float64)
     own = slopes.sort(descending=True).values
     for steps in (-1, 1):
         if torch.allclose(own, right * rate**steps, rtol=1e-3):
@@ -79,6 +80,22 @@ def fault_of_slopes(slopes: Tensor) -> SlopeFault | None:
                 tuple(float(r) for r in right),
             )
     return None
+
+
+def _scaled(slopes: Tensor, right: Tensor, scale: object) -> SlopeFault | None:
+    """Return that the bias was scaled with the scores, where that very factor says so."""
+    if not isinstance(scale, int | float) or scale == 1 or bool((slopes < 0).any()):
+        return None
+    own = slopes.sort(descending=True).values
+    if not torch.allclose(own, right * abs(scale), rtol=1e-3):
+        return None
+    return SlopeFault(
+        "scaled",
+        f"the slopes are those of ALiBi times {abs(scale):.4g}, the scale of the scores: the bias "
+        "was added before the scores were scaled, and is weaker by that factor",
+        tuple(float(s) for s in slopes),
+        tuple(float(r) for r in right),
+    )
 
 
 def _is_geometric(sizes: Tensor) -> bool:
@@ -96,5 +113,6 @@ def _is_geometric(sizes: Tensor) -> bool:
 def bias_operations(course: Course) -> tuple[Operation | None, Operation | None]:
     """Return the operation that adds the bias, and the one that makes its slopes (a power)."""
     sums = [op for op in course.hiding if op.name.startswith(("add", "iadd", "radd", "sub"))]
+    sums += [op for op in course.main if op.name == "baddbmm" and course.joined(op)]
     powers = [op for op in course.aside if "pow" in op.name or op.name in {"exp", "exp2"}]
     return (sums[0] if sums else None), (powers[0] if powers else None)

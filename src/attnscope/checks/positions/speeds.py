@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from attnscope.calls.program import Operation
+from attnscope.checks.positions.rounding import bases_of, lost_by_rounding, speeds_of
 from attnscope.checks.positions.sinusoids import TableFault
 from attnscope.checks.positions.turning import Turning, turnings
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["bad_frequencies", "rotary_table_faults"]
 
-_BASES = (1e4, 5e5, 1e6)
-_WRONG = 0.05
 _EARLY = 16
+"""Places that are nearly exact in every floating type."""
+
 _ALIKE = 1e-5
 _NO_FREQUENCY = 1e3
 _NAME = re.compile(r"(^|\.)inv_freqs?$")
@@ -25,13 +25,16 @@ _NAME = re.compile(r"(^|\.)inv_freqs?$")
 
 def rotary_table_faults(subject: Subject) -> Iterator[tuple[Turning, TableFault, Operation]]:
     """Iterate over the tables of cosines and sines that are wrong by themselves."""
+    seen: set[tuple[int, int]] = set()
     for q, k in turnings(subject):
         for turning in (q, k):
             for pair in turning.pairs:
-                turns = turning.complex_of(pair)
+                tables = (pair[0].value, pair[1].value)
+                turns = turning.complex_of(pair) if tables not in seen else None
+                seen.add(tables)
                 if turns is None or len(turns) < 3 or not turning.along(pair[0], turning.length):
                     continue
-                fault = _one_frequency(turns) or _precision(subject, turns, pair[0].table.dtype)
+                fault = _one_frequency(turns) or _precision(subject, turns)
                 if fault is not None:
                     yield turning, fault, pair[0].operation
 
@@ -54,42 +57,20 @@ def _one_frequency(turns: Tensor) -> TableFault | None:
     )
 
 
-def _precision(subject: Subject, turns: Tensor, dtype: torch.dtype) -> TableFault | None:
-    if dtype not in {torch.float16, torch.bfloat16, torch.complex32} or len(turns) <= _EARLY:
+def _precision(subject: Subject, turns: Tensor) -> TableFault | None:
+    if len(turns) <= _EARLY:
         return None
-    at = torch.arange(len(turns), dtype=torch.float64)[:, None]
-    for speeds in _usual(subject, turns.shape[1]):
-        exact = torch.polar(torch.ones_like(at * speeds), at * speeds)
-        off = (turns - exact).abs()
-        if float(off[:_EARLY].max()) > _WRONG or float(off.max()) <= _WRONG:
-            continue
-        place = divmod(int(off.argmax()), turns.shape[1])
-        return TableFault(
-            "precision",
-            f"the rotary table lost its precision in {str(dtype).removeprefix('torch.')}: at "
-            f"position {place[0]}, column {place[1]} its cosine is {float(turns[place].real):.2f} "
-            f"where float64 gives {float(exact[place].real):.2f}",
-            float(off.max()),
-            place,
-        )
-    return None
-
-
-def _usual(subject: Subject, features: int) -> Iterator[Tensor]:
-    """Iterate over the angles a position of all columns, for usual bases and layouts."""
-    configured = getattr(subject.config, "rope_theta", None)
-    bases = [*([float(configured)] if isinstance(configured, int | float) else []), *_BASES]
-    for base in bases:
-        for pairs, repeat in ((features, ""), (features // 2, "cat"), (features // 2, "each")):
-            if pairs < 1:
-                continue
-            speeds = base ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
-            if repeat and features % 2 == 0:
-                speeds = (
-                    torch.cat((speeds, speeds)) if repeat == "cat" else speeds.repeat_interleave(2)
-                )
-            if len(speeds) == features:
-                yield speeds
+    lost = lost_by_rounding(turns, speeds_of(bases_of(subject), turns.shape[1]))
+    if lost is None:
+        return None
+    return TableFault(
+        "precision",
+        f"the rotary table lost its precision: {' and '.join(lost.parts)} were rounded to "
+        f"{str(lost.dtype).removeprefix('torch.')}, and at position {lost.at[0]}, column "
+        f"{lost.at[1]} its cosine is {lost.found:.2f} where float64 gives {lost.exact:.2f}",
+        lost.error,
+        lost.at,
+    )
 
 
 def bad_frequencies(subject: Subject) -> Iterator[tuple[str, str, Operation | None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 
 import torch
@@ -26,7 +27,7 @@ _UNIT = 16.0
 """Roundoffs of a table's type within which cos² + sin² is 1."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Factor:
     """A table that an operation multiplies with.
 
@@ -39,6 +40,15 @@ class Factor:
     table: Tensor
     axes: tuple[int, ...]
     depth: int
+
+    @cached_property
+    def grain(self) -> float:
+        """Roundoff of the coarsest type that holds all entries: a table may have been cast."""
+        real = torch.view_as_real(self.table) if self.table.is_complex() else self.table
+        for dtype in (torch.bfloat16, torch.float16):
+            if torch.equal(real.to(dtype).to(real.dtype), real):
+                return torch.finfo(dtype).eps
+        return torch.finfo(real.dtype).eps
 
 
 @dataclass(eq=False)
@@ -177,21 +187,23 @@ def _factor(operation: Operation, value: int, table: Tensor, depth: int) -> Fact
 def _pairs(factors: list[Factor]) -> list[tuple[Factor, Factor]]:
     """Return the tables that are cosine and sine of the same angles."""
     found = [
-        (each, each) for each in factors if each.table.is_complex() and _is_unit(each.table.abs())
+        (each, each)
+        for each in factors
+        if each.table.is_complex() and _is_unit(each.table.abs(), each.grain)
     ]
     for one, other in combinations([each for each in factors if not each.table.is_complex()], 2):
         if one.table.shape != other.table.shape or one.depth != other.depth:
             continue
         squares = one.table.double().square() + other.table.double().square()
-        if not _is_unit(squares.sqrt(), one.table.dtype):
+        if not _is_unit(squares.sqrt(), max(one.grain, other.grain)):
             continue
         cosine = float(one.table.double().mean()) >= float(other.table.double().mean())
         found.append((one, other) if cosine else (other, one))
     return found
 
 
-def _is_unit(sizes: Tensor, dtype: torch.dtype = torch.float32) -> bool:
-    close = _UNIT * torch.finfo(dtype).eps
+def _is_unit(sizes: Tensor, grain: float) -> bool:
+    close = _UNIT * grain
     mean = float(sizes.mean())
     return mean > _LEAST and float((sizes - mean).abs().max()) <= max(close, 1e-5) * mean
 

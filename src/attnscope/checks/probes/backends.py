@@ -24,13 +24,13 @@ from attnscope.checks.probes.recomputed import what_parts
 from attnscope.checks.probes.toggled_arguments import toggled_arguments
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.scoring.switches import Switch, switches_of, turned
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.side import Side
 
 __all__ = ["Disagreement", "backends"]
 
-_SWITCH = re.compile(r"flash|fused|sdpa|efficient|xformers|use_kernel|fast_?path|fast_?attn")
 _ASKED = re.compile(
     r"^(need_weights|output_attentions|return_(attn|attention|weights|attentions))$"
 )
@@ -110,7 +110,8 @@ _Way = tuple[str, Callable[[], Tensor], Callable[[], Side]]
 def _ways(subject: Subject) -> Iterator[_Way]:
     if subject.model is None or type(subject.model).__module__.startswith(_LIBRARIES):
         return
-    yield from _attributes(subject, subject.model)
+    for switch in switches_of(subject.model):
+        yield _by_switch(subject, switch)
     for parameter in subject.given.parameters:
         value = subject.given.values.get(parameter.name, parameter.default)
         if _ASKED.match(parameter.name) and isinstance(value, bool):
@@ -128,46 +129,27 @@ def _by_argument(subject: Subject, switch: str, given: Given) -> _Way:
     return switch, lambda: subject.main_output(given), lambda: subject.watched(given)
 
 
-def _attributes(subject: Subject, model: nn.Module) -> Iterator[_Way]:
-    """Iterate over flags of the author's modules that choose a kernel."""
-    names: dict[str, list[nn.Module]] = {}
-    for module in model.modules():
-        if type(module).__module__.startswith(_LIBRARIES):
-            continue
-        own = {
-            **{k: v for k, v in vars(type(module)).items() if isinstance(v, bool)},
-            **vars(module),
-        }
-        for name, value in own.items():
-            if isinstance(value, bool) and _SWITCH.search(name.lower()):
-                names.setdefault(name, []).append(module)
-    for name, modules in names.items():
-        value = getattr(modules[0], name)
+def _by_switch(subject: Subject, switch: Switch) -> _Way:
+    def run() -> Tensor:
+        with _turned(switch):
+            return subject.main_output()
 
-        def run(name: str = name, modules: list[nn.Module] = modules) -> Tensor:
-            with _flipped(modules, name):
-                return subject.main_output()
+    def watched() -> Side:
+        with _turned(switch):
+            return subject.watched(subject.given)
 
-        def watched(name: str = name, modules: list[nn.Module] = modules) -> Side:
-            with _flipped(modules, name):
-                return subject.watched(subject.given)
-
-        yield f"{type(modules[0]).__name__}.{name} = {not value}", run, watched
+    return str(switch), run, watched
 
 
 @contextlib.contextmanager
-def _flipped(modules: list[nn.Module], name: str) -> Iterator[None]:
-    own = [vars(module).get(name) for module in modules]
-    for module in modules:
-        setattr(module, name, not getattr(module, name))
-    try:
+def _turned(switch: Switch) -> Iterator[None]:
+    """Turn a switch; what the author's own object refuses to be is no way to go."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(turned(switch))
+        except (AttributeError, TypeError, ValueError) as error:
+            raise Skipped(f"{switch} can't be set") from error
         yield
-    finally:
-        for module, value in zip(modules, own, strict=True):
-            if value is None:
-                delattr(module, name)
-            else:
-                setattr(module, name, value)
 
 
 def _is_alike_in_train(subject: Subject) -> bool:

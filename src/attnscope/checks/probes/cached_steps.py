@@ -17,6 +17,7 @@ from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
+from attnscope.checks.visibility.tokens import sequence_of
 from attnscope.differ.sides.caches import SELF
 
 __all__ = ["CachedSteps", "Departure", "Raised", "cached_steps"]
@@ -76,7 +77,7 @@ def cached_steps(subject: Subject) -> CachedSteps:
         Skipped: there is no cache, no sequence, or a full pass lets positions see later ones.
     """
     cache = cache_taken(subject)
-    stream = subject.roles.main
+    stream = sequence_of(subject)
     if stream is None or stream.sequence_axis is None:
         raise Skipped("no input is a sequence of tokens: give inputs that are")
     library = hasattr(subject.config, "model_type") and "cache" not in subject.expect
@@ -84,7 +85,7 @@ def cached_steps(subject: Subject) -> CachedSteps:
         raise Skipped("nothing says that the model is causal: where it is, declare expect causal")
     if later_tokens(subject).leaks:
         raise Skipped("positions see later ones in the full pass, which no cache can agree with")
-    _, axis = along(subject, subject.output)
+    _, axis = along(subject, subject.output, stream)
     if axis is None:
         raise Skipped("the output has no axis of tokens, to be compared with")
     stepper = Stepper.of(subject, stream, cache)

@@ -14,6 +14,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
+from attnscope.checks.visibility.tokens import by_token, sequence_of
 
 __all__ = ["Documents", "documents"]
 
@@ -48,11 +49,11 @@ def documents(subject: Subject) -> Documents:
     Raises:
         Skipped: nothing says that documents are packed, or there is one document in each row.
     """
-    stream = subject.roles.main
+    stream = sequence_of(subject)
     if stream is None or not stream.length(subject.given):
         raise Skipped("no input is a sequence of tokens: give inputs that are")
     name, of = _packed(subject, stream)
-    batch_axis, token_axis = along(subject, subject.output)
+    batch_axis, token_axis = along(subject, subject.output, stream)
     if token_axis is None:
         raise Skipped("the output has no axis of tokens, so that none can be said to move")
     real = _real(subject, stream)
@@ -61,11 +62,7 @@ def documents(subject: Subject) -> Documents:
         where = of == document
         after = subject.main_output(other_tokens(subject, stream, where))
         gap = gap_of(subject.output, after)
-        if batch_axis is None:
-            tokens = gap.movedim(token_axis, 0).flatten(1).amax(1)[None]
-        else:
-            tokens = gap.movedim((batch_axis, token_axis), (0, 1)).flatten(2).amax(2)
-        tokens = tokens.masked_fill(where | ~real, 0.0)
+        tokens = by_token(gap, batch_axis, token_axis).masked_fill(where | ~real, 0.0)
         moved = int((tokens > subject.noise).sum())
         if moved and float(tokens.max()) > found[1]:
             found = (int(document), float(tokens.max()), moved)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.checks.masking.hides import Hide
 from attnscope.checks.masking.seen import Seen, seen_by
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
@@ -53,7 +54,7 @@ def foreign_masks(subject: Subject) -> list[ForeignMask]:
     found = []
     for call in subject.calls:
         seen = seen_by(subject, call)
-        if call.batch % batch or not seen.hides:
+        if call.batch % batch or not (seen.hides or seen.late):
             continue
         one = next(_of_call(subject, seen, batch, trials), None)
         if one is not None:
@@ -64,8 +65,9 @@ def foreign_masks(subject: Subject) -> list[ForeignMask]:
 def _of_call(
     subject: Subject, seen: Seen, batch: int, trials: list[tuple[int, dict[int, Tensor]]]
 ) -> Iterator[ForeignMask]:
-    wanted = [hide.value for hide in seen.hides if hide.value is not None]
-    before = seen.hidden
+    hides = [hide for hide in (*seen.hides, *seen.late) if hide.value is not None]
+    wanted = [hide.value for hide in hides if hide.value is not None]
+    before = _hidden(seen, hides, {})
     if before is None or not wanted:
         return
     for sample, values in trials:
@@ -73,7 +75,7 @@ def _of_call(
             made = subject.base.tape.run(wanted, values, wide=False)
         except (AttnscopeError, RuntimeError, TypeError, ValueError, IndexError):
             return
-        after = seen.hidden_with(made)
+        after = _hidden(seen, hides, made)
         if after is None:
             return
         rows = (before != after).any(-1)  # (batch, heads, queries)
@@ -84,6 +86,18 @@ def _of_call(
         if bool(others.any()) and bool(own.any()):
             pairs = tuple((int(b), int(h)) for b, h in others.nonzero())
             yield ForeignMask(seen, sample, pairs, tuple(int(h) for h in own.nonzero()[:, 0]))
+
+
+def _hidden(seen: Seen, hides: list[Hide], values: dict[int, Tensor]) -> Tensor | None:
+    """Return what is hidden before the softmax or taken away behind it."""
+    hidden = seen.hidden_with(values)
+    try:
+        for hide in hides:
+            if hide in seen.late and hidden is not None and hide.value is not None:
+                hidden = hidden | seen.part(hide, values.get(hide.value))
+    except (RuntimeError, ValueError):
+        return None
+    return hidden
 
 
 def _changed(subject: Subject, sample: int) -> dict[int, Tensor]:

@@ -18,7 +18,7 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
 from attnscope.checks.visibility.prefix import prefix_of
-from attnscope.checks.visibility.tokens import value_in
+from attnscope.checks.visibility.tokens import by_token, sequence_of, value_in
 from attnscope.errors import AttnscopeError
 
 __all__ = ["LaterTokens", "Leak", "changed_at", "later_tokens"]
@@ -91,7 +91,7 @@ def later_tokens(subject: Subject) -> LaterTokens:
     """
     stream = _sequence(subject)
     length = stream.length(subject.given)
-    batch_axis, token_axis = along(subject, subject.output)
+    batch_axis, token_axis = along(subject, subject.output, stream)
     if token_axis is None:
         raise Skipped("the output has no axis of tokens, so that none can be said to move")
     cuts = list(_cuts(subject, length))
@@ -110,7 +110,7 @@ def later_tokens(subject: Subject) -> LaterTokens:
                 after = subject.main_output(changed_at(subject, stream, late), **how)
             except Skipped:
                 continue
-            gap = _by_token(gap_of(before, after), batch_axis, token_axis)
+            gap = by_token(gap_of(before, after), batch_axis, token_axis)
             own = max(own, _most(gap, late))
             found += _leak(subject, gap.masked_fill(late | ~_real(subject, stream), 0.0), mode, cut)
             if found and _parameters(subject) > _SMALL:
@@ -142,7 +142,7 @@ def _exactly(
     except (AttnscopeError, RuntimeError, TypeError):
         return []
     gap = gap_of(before, after).masked_fill(~differs(before, after), 0.0)
-    early = _by_token(gap, *axes).masked_fill(late | ~_real(subject, stream), 0.0)
+    early = by_token(gap, *axes).masked_fill(late | ~_real(subject, stream), 0.0)
     rows = early.amax(0)
     count = int((rows > 0).sum())
     return [Leak(EXACTLY, float(rows.max()), int(rows.argmax()), count, cut)] if count else []
@@ -157,7 +157,7 @@ def _leak(subject: Subject, early: Tensor, mode: str, cut: int) -> list[Leak]:
 
 def _sequence(subject: Subject) -> Stream:
     """Return the sequence whose own order matters: in an encoder-decoder that of the decoder."""
-    stream = subject.roles.main
+    stream = sequence_of(subject)
     if stream is None or stream.sequence_axis is None:
         raise Skipped("no input is a sequence of tokens: give inputs that are")
     length = stream.length(subject.given)
@@ -218,13 +218,6 @@ def changed_at(subject: Subject, stream: Stream, where: Tensor) -> Given:
             first = torch.zeros(where.shape[0], count - length, dtype=torch.bool)
             given = other_tokens(subject, other, torch.cat((first, where), 1), given)
     return given
-
-
-def _by_token(gap: Tensor, batch_axis: int | None, token_axis: int) -> Tensor:
-    """Return the largest difference of each token, (batch or 1, length)."""
-    if batch_axis is None:
-        return gap.movedim(token_axis, 0).flatten(1).amax(1)[None]
-    return gap.movedim((batch_axis, token_axis), (0, 1)).flatten(2).amax(2)
 
 
 def _most(gap: Tensor, where: Tensor) -> float:

@@ -72,7 +72,7 @@ def other_implementation(subject: Subject) -> Parting | None:
             f"the model has {size / 1e6:.0f} million parameters, too many to be run whole by "
             f"attn_implementation={other!r} as well: check a smaller one of the same config"
         )
-    given, padded = _with_padding(subject)
+    given, padded = _with_padding(subject) if own in _OTHER else (subject.given, False)
     before = subject.main_output(given)
     with set_to(subject.model, other):
         after = subject.main_output(given)
@@ -184,27 +184,35 @@ def _first_parting(subject: Subject, given: Given, other: str) -> tuple[Call | N
     ours = subject.base if given is subject.given else subject.watched(given)
     with set_to(subject.model, other):
         theirs = subject.watched(given)
+    first = ours.located[0].call if ours.located else None
     if len(ours.located) != len(theirs.located):
-        return None, ""
+        return first, ""
     for mine, their in zip(ours.located, theirs.located, strict=True):
         try:
             if _parts(mine, their):
                 return mine.call, what_parts(mine, their)
         except UNREADABLE:
             continue
-    return None, ""
+    return first, ""
 
 
 def _parts(mine: Located, their: Located) -> bool:
-    """Return whether two calls make different contexts of the very same q, k and v."""
-    q, k, v = (mine.value(name).detach().double() for name in ("q", "k", "v"))
-    if any(their.value(n).shape != x.shape for n, x in (("q", q), ("k", k), ("v", v))):
+    """Return whether two calls make different contexts, of the same q (and what goes with it)."""
+    contexts, queries = [], []
+    for each in (mine, their):
+        q, k, v = (each.value(name).detach().double() for name in ("q", "k", "v"))
+        queries.append(q)
+        contexts.append(each.rerun("context", q, k, v))
+    if any(a.shape != b.shape for a, b in (contexts, queries)):
         return False
-    made = [each.rerun("context", q, k, v) for each in (mine, their)]
-    gap = (made[0] - made[1]).abs()
     empty = _empty_rows(mine) | _empty_rows(their)
-    gap = gap.masked_fill(empty | ~gap.isfinite(), 0.0)
-    return float(gap.max()) > _APART * float(made[0].abs().nan_to_num(0.0, 0.0, 0.0).max())
+    return _is_other(*contexts, empty) and not _is_other(*queries, empty & False)
+
+
+def _is_other(a: Tensor, b: Tensor, left_out: Tensor) -> bool:
+    gap = (a - b).abs()
+    gap = gap.masked_fill(left_out | ~gap.isfinite(), 0.0)
+    return float(gap.max()) > _APART * float(a.abs().nan_to_num(0.0, 0.0, 0.0).max())
 
 
 def _empty_rows(located: Located) -> Tensor:

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from attnscope.calls.evidence import Spot
 from attnscope.calls.program import Operation
-from attnscope.checks.influence import Allowed, first_mixing, moved
+from attnscope.checks.influence import moved
+from attnscope.checks.masking.pooling import pooling_of
+from attnscope.checks.masking.refilling import refilled
 from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
 from attnscope.checks.masking.taken_out import is_read_by_another, taken_out
 from attnscope.checks.probe import probe
@@ -19,25 +21,10 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Padding, Stream
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.subject.varying import along, spread
+from attnscope.checks.subject.varying import along
 from attnscope.errors import AttnscopeError
 
 __all__ = ["Entry", "PaddingFill", "padded", "padding_fills"]
-
-_LAYOUT = frozenset("view reshape flatten to long int clone contiguous detach unsqueeze".split())
-_TABLES = frozenset("embedding getitem index_select".split())
-_MIXERS = (
-    "conv",
-    "lstm",
-    "gru",
-    "rnn",
-    "fft",
-    "batch_norm",
-    "group_norm",
-    "instance_norm",
-    "cumsum",
-)
-"""Operations that mix tokens and are no attention: what they mix is not judged."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +144,7 @@ def _changed(subject: Subject, padding: Padding) -> Iterator[PaddingFill]:
     stream = padding.stream
     if real.shape != (stream.batch(subject.given), stream.length(subject.given)):
         return
-    values = _other_padding(subject, padding, ~real)
+    values = refilled(subject, stream, ~real)
     output = next(iter(subject.base.outputs.values()), None)
     at = subject.base.tape.value_of(output) if output is not None else None
     if not values or output is None or at is None:
@@ -175,7 +162,7 @@ def _without(
 ) -> PaddingFill | None:
     """Take padded keys out of the first call that gives them weight, and see what moves."""
     tape = subject.base.tape
-    others = moved(tape, _other_padding(subject, padding, real))
+    others = moved(tape, refilled(subject, padding.stream, real))
     for each in taken_out(subject, padding, real, others):
         values = {each.value: each.context}
         entries = moved(tape, values).get(at)
@@ -202,49 +189,6 @@ def _gap(subject: Subject, at: int, values: dict[int, Tensor]) -> tuple[float, f
     return float(gap.max()), float(before.abs().nan_to_num(0.0, 0.0, 0.0).max())
 
 
-def _other_padding(subject: Subject, padding: Padding, where: Tensor) -> dict[int, Tensor]:
-    """Return other tensors for what padded positions hold: of a table's rows, or of features."""
-    stream = padding.stream
-    value = subject.input_value(stream.name)
-    if value is None:
-        return {}
-    generator = torch.Generator().manual_seed(subject.seed + 7)
-    tape = subject.base.tape
-    if stream.kind != "ids":
-        return {value: _fresh(tape.tensors[value].detach(), where, stream, generator)}
-    looked_up = list(_looked_up(subject, value))
-    return {
-        each: _fresh(tape.tensors[each].detach(), where, stream, generator) for each in looked_up
-    }
-
-
-def _looked_up(subject: Subject, ids: int) -> Iterator[int]:
-    """Iterate over what tables give for the ids of a sequence."""
-    tape = subject.base.tape
-    waiting, seen = [ids], {ids}
-    shape = tuple(tape.tensors[ids].shape)
-    while waiting:
-        for operation in tape.users.get(waiting.pop(), []):
-            made = operation.defines[0]
-            if operation.name in _TABLES and any(
-                v in subject.base.weights for v in operation.values()
-            ):
-                if tuple(operation.shapes[0][: len(shape)]) == shape:
-                    yield made
-            elif operation.name in _LAYOUT and operation.shapes[0] == shape and made not in seen:
-                seen.add(made)
-                waiting.append(made)
-
-
-def _fresh(tensor: Tensor, where: Tensor, stream: Stream, generator: torch.Generator) -> Tensor:
-    """Return a tensor with random numbers of the same mean and spread at padded positions."""
-    wide = tensor.double()
-    spread_of = float(wide.std()) if wide.numel() > 1 else 1.0
-    made = torch.randn(wide.shape, generator=generator, dtype=torch.float64)
-    made = made * (spread_of or 1.0) + float(wide.mean())
-    return torch.where(spread(where, stream, wide), made, wide)
-
-
 def _read(
     subject: Subject,
     padding: Padding,
@@ -261,7 +205,7 @@ def _read(
     if bool(changed.any()):
         entry = next(_entries_of_calls(subject, real, entries), None)
         if entry is None and of == "samples":
-            pooling = _pooling(subject, padding, real)
+            pooling = pooling_of(subject, padding.stream, real)
         largest, scale = _gap(subject, at, values)
     count = int(changed.count_nonzero())
     return PaddingFill(subject, padding, real, largest, scale, count, of, entry, pooling)
@@ -272,8 +216,8 @@ def _judged(
 ) -> tuple[Tensor, str]:
     """Return which real tokens (batch, length), or which samples with padding (batch,), moved."""
     stream = padding.stream
-    aside = is_read_by_another(subject, stream)
-    owner = subject.roles.main if aside else stream
+    owner = _owner(subject, stream, output)
+    aside = owner is not stream
     samples, tokens = along(subject, output, owner)
     if samples is None and stream.batch_axis is not None:
         return torch.zeros(1, dtype=torch.bool), "nothing"
@@ -290,7 +234,22 @@ def _judged(
         return flat & mine & some[:, None], "tokens"
     if samples is None or output.dim() > 2:
         return torch.zeros(1, dtype=torch.bool), "nothing"
-    return entries.movedim(samples, 0).flatten(1).any(1) & some, "samples"
+    return entries.movedim(samples, 0).reshape(len(some), -1).any(1) & some, "samples"
+
+
+def _owner(subject: Subject, stream: Stream, output: Tensor) -> Stream | None:
+    """Return the sequence that outputs belong to: by names, else by the one length that fits."""
+    main = subject.roles.main
+    if is_read_by_another(subject, stream):
+        return main
+    if stream.length(subject.given) in output.shape:
+        return stream
+    others = [
+        each
+        for each in subject.roles.streams
+        if each.name != stream.name and 1 < each.length(subject.given) in output.shape
+    ]
+    return others[0] if len(others) == 1 and output.dim() > 1 else stream
 
 
 def _entries_of_calls(
@@ -333,19 +292,3 @@ def _rows(entries: Tensor | None, batch: int, length: int) -> Tensor:
     if entries is None:
         return torch.zeros(batch, length, dtype=torch.bool)
     return entries.any(-1).any(1).expand(batch, length)
-
-
-def _pooling(subject: Subject, padding: Padding, real: Tensor) -> Operation | None:
-    """Return the operation behind all calls that first mixes padding into what is real."""
-    sample = int((~real).any(1).nonzero()[0])
-    only = torch.zeros_like(real)
-    only[sample] = ~real[sample]
-    values = _other_padding(subject, padding, only)
-    tape = subject.base.tape
-    entries = moved(tape, values)
-    courses = [seen_by(subject, call).course for call in subject.calls]
-    ends = [c.main[-1].defines[0] for c in courses if c is not None and c.main]
-    last = max(ends, default=-1)
-    late = {v: e for v, e in entries.items() if v > last}
-    found = first_mixing(tape, late, Allowed(~real[sample]))
-    return None if found is None or found.name.startswith(_MIXERS) else found

@@ -82,11 +82,13 @@ def by_definition(
 def what_parts(ours: Located, theirs: Located) -> str:
     """Return what another call does to the same q, k and v otherwise than this one, in words."""
     try:
-        q, k, v = (ours.value(name).detach().double() for name in ("q", "k", "v"))
-        if any(theirs.value(n).shape != x.shape for n, x in (("q", q), ("k", k), ("v", v))):
+        given, theirs_given = _tensors(ours), _tensors(theirs)
+        if given[0].shape != theirs_given[0].shape:
             return ""
-        own = ours.attention(q, k, v)
-        found = None if own is None else _explained(theirs, own)
+        same = [a.shape == b.shape for a, b in zip(given, theirs_given, strict=True)]
+        own = ours.attention(*given)
+        used = given if all(same) else theirs_given  # kv heads that one of them has expanded
+        found = None if own is None else _explained(theirs, own, used)
     except UNREADABLE:
         return ""
     return "" if found is None else _said(found, "the way taken here")
@@ -103,27 +105,49 @@ def _found(
     if located is None or len(located.calls) != 1:
         return None
     try:
-        q, k, v = (located.value(name).detach().double() for name in ("q", "k", "v"))
-        return _explained(located, Attention(q, k, v, _definition(subject, call, intended)))
+        given = _tensors(located)
+        reference = Attention(*given, _definition(subject, call, intended))
+        return _explained(located, reference, given)
     except UNREADABLE:
         return None
 
 
-def _explained(candidate: Located, reference: Attention) -> Explanation | None:
-    """Return what makes of the reference what the candidate computes of the same q, k and v."""
-    q, k, v = reference.q, reference.k, reference.v
+def _tensors(located: Located) -> tuple[Tensor, Tensor, Tensor]:
+    q, k, v = (located.value(name).detach().double() for name in ("q", "k", "v"))
+    return q, k, v
+
+
+def _explained(
+    candidate: Located, reference: Attention, given: tuple[Tensor, Tensor, Tensor]
+) -> Explanation | None:
+    """Return what makes of the reference what the candidate computes of what it is given."""
+    q, k, v = given
     if q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] > _LARGEST:
         return None
-    actual, expected = candidate.rerun("context", q, k, v), reference.stage("context")
+    for stage in ("context", "weights"):  # a dropout shows in the weights alone
+        scene = _scene(stage, candidate, reference, given)
+        if scene.agrees(scene.expected):
+            return None
+        found = explain(scene)
+        if found is not None:
+            return found
+    return None
+
+
+def _scene(
+    stage: str, candidate: Located, reference: Attention, given: tuple[Tensor, Tensor, Tensor]
+) -> Scene:
+    actual, expected = candidate.rerun(stage, *given), reference.stage(stage)
     largest = expected.abs().nan_to_num(0.0, 0.0, 0.0)
-    limit = torch.full((*expected.shape[:-1], 1), _CLOSE * float(largest.max()), dtype=q.dtype)
-    own, width = candidate.attention(q, k, v), _width(candidate)
-    sights = (
-        Sight({"context": actual}, own, width=width, call=candidate.call),
-        Sight({"context": expected}, reference, width=width, call=candidate.call),
+    size = _CLOSE * float(largest.max()) if largest.numel() else 0.0
+    limit = torch.full((*expected.shape[:-1], 1), size, dtype=torch.float64)
+    own, width = candidate.attention(*given), _width(candidate)
+    return Scene(
+        stage,
+        Sight({stage: actual}, own, width=width, call=candidate.call),
+        Sight({stage: expected}, reference, width=width, call=candidate.call),
+        limit,
     )
-    scene = Scene("context", *sights, limit)
-    return None if scene.agrees(expected) else explain(scene)
 
 
 def _width(located: Located) -> int | None:

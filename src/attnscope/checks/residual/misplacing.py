@@ -22,7 +22,10 @@ __all__ = ["Misplacement", "misplacements"]
 
 @dataclass(frozen=True, slots=True)
 class Misplacement:
-    """kind: "after the norm", "doubled", "missing" or "block input". at: the operation at fault."""
+    """kind: "after the norm", "after the second norm", "doubled", "missing" or "block input".
+
+    at: the operation at fault.
+    """
 
     kind: str
     around: Surroundings
@@ -32,13 +35,18 @@ class Misplacement:
 def misplacements(subject: Subject) -> list[Misplacement]:
     """Return what is misplaced around the calls of the base run."""
     side = subject.base
-    calls = [Surroundings(each, side.tape, side.weights) for each in side.located]
-    calls = [each for each in calls if each.received is not None]
+    everything = [Surroundings(each, side.tape, side.weights) for each in side.located]
+    calls = [each for each in everything if each.received is not None]
     found: list[Misplacement] = []
-    for each in calls:
+    for each in everything:
+        if each.received is None and each.join is not None and each.join.other == each.join.branch:
+            found += _doubled(each)
+    found += _all_after_norms(subject, calls)
+    for each in [] if found else calls:
         found += _after_norm(subject, each, calls)
         found += _doubled(each)
         found += _block_input(each)
+        found += _after_second_norm(subject, each)
     found += _missing(subject, calls)
     return [each for each in found if not _only_at_the_start(each, found, calls)]
 
@@ -131,8 +139,13 @@ def norm_in(around: Surroundings, made: Operation) -> bool:
 def _inside_block(subject: Subject, around: Surroundings, received: int) -> bool:
     """Return whether the norm lies in the same block as the attention, below the model itself."""
     made = around.tape.maker.get(received)
+    return made is not None and _lies_inside(subject, around, made)
+
+
+def _lies_inside(subject: Subject, around: Surroundings, norm: Operation) -> bool:
+    """Return whether a norm's parameters lie in the block of the attention, below the model."""
     names = subject.base.parameters
-    for value in made.values() if made is not None else ():
+    for value in norm.values():
         block = names.get(value, "").rpartition(".")[0].rpartition(".")[0]
         if block and (around.located.call.module + ".").startswith(block + "."):
             return True
@@ -143,6 +156,62 @@ def _is_input(subject: Subject, around: Surroundings, stream: int) -> bool:
     """Return whether a value is an input of the model, as it is."""
     inputs = {subject.input_value(stream.name) for stream in subject.roles.streams}
     return stripped(around.tape, stream, around.weights) in inputs
+
+
+def _after_second_norm(subject: Subject, around: Surroundings) -> Iterator[Misplacement]:
+    """Attention adds to the stream itself, the feed-forward behind it to the norm of the stream."""
+    join, stream = around.join, around.before_norm
+    if join is None or stream is None or around.normed or not around.same(join.other, stream):
+        return
+    total = join.result
+    if any(True for _ in around.sums_of(total)):
+        return
+    for norm in _norms_of(around, total):
+        if not _lies_inside(subject, around, norm):
+            continue
+        for each in around.sums_of(norm.defines[-1]):
+            way = around.between(norm.defines[-1], each.other)
+            if way and _is_feed_forward(around, way, norm.defines[-1]):
+                yield Misplacement("after the second norm", around, each.operation)
+                return
+
+
+def _norms_of(around: Surroundings, value: int) -> Iterator[Operation]:
+    """Iterate over the operations that return the norm of a value."""
+    start = stripped(around.tape, value, around.weights)
+    after = reached(around.tape, [value])
+    for operation in around.tape.operations:
+        if not operation.defines or operation.defines[-1] not in after:
+            continue
+        if norm_input(around.tape, operation.defines[-1], around.weights) == start:
+            yield operation
+
+
+def _all_after_norms(subject: Subject, calls: list[Surroundings]) -> Iterator[Misplacement]:
+    """Blocks that begin with a norm, whose sums all add to norms, in a stack that ends with one.
+
+    Operation by operation that is a post-norm stack; but there no block begins with its own norm,
+    and what the last block returns is not normed again.
+    """
+    if not calls or any(each.normed for each in calls):
+        return
+    for each in calls:
+        join, received = each.join, each.received
+        if join is None or received is None or each.before_norm is None:
+            return
+        if not (each.same(join.other, received) and _inside_block(subject, each, received)):
+            return
+    last = calls[-1]
+    join = last.join
+    norm = next(_norms_of(last, join.result), None) if join is not None else None
+    if norm is None or not _lies_inside(subject, last, norm):
+        return
+    sums = [each for each in last.sums_of(norm.defines[-1]) if last.depends(each.other)]
+    ends = [each for each in _norms_of(last, sums[0].result)] if sums else []
+    if any(not _lies_inside(subject, last, each) for each in ends):
+        for each in calls:
+            if each.join is not None:
+                yield Misplacement("after the norm", each, each.join.operation)
 
 
 # -- doubled -----------------------------------------------------------------------------------

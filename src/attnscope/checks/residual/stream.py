@@ -165,6 +165,9 @@ class Surroundings:
         if operation.name in ADDS and list(operation.values()).count(value) == 2:
             self.joins.append(Sum(operation, value, value))
         elif operation.name in ADDS and others:
+            if self.same(value, others[0]):
+                self.joins.append(Sum(operation, value, value))
+                return
             found = Sum(operation, value, others[0])
             alike = self.tape.tensors[others[0]].numel() == self.tape.tensors[found.result].numel()
             if not self.depends(others[0]):

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
 from attnscope.checks.drawn import default_bounds, drawn, is_uniform_within
+from attnscope.checks.residual.loading import Load, loads_of
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Unloaded", "evidence_of_training", "unloaded_weights"]
+__all__ = ["LeftOut", "Unloaded", "evidence_of_training", "left_out", "unloaded_weights"]
 
 _ADDED = re.compile(r"lora|adapter|ia3|prompt|prefix|(^|[._])ip(_|$)|gate|_new|new_", re.IGNORECASE)
 """Parts that are added to a trained model in order to be trained."""
+
+_OTHER_PARTS = re.compile(r"lm_head|classif|predict|pooler|embed|(^|[.])(head|cls|wte|wpe)([.]|$)")
+"""Stored tensors that no attention is waiting for."""
+
+_PACKED = 4
+"""Projections that are packed into one tensor, at most."""
 
 _NORMAL = 2.6
 """Kurtosis between those of uniform and of normal entries, nearer to the latter."""
@@ -30,6 +38,104 @@ class Unloaded:
     name: str
     largest: float
     bound: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Weights of the attention that a load left as they were.
+
+    names: in the model; unused: stored tensors that fit no name and could be theirs; kept: whether
+    the state dict was filled up with the model's own values.
+    """
+
+    names: tuple[str, ...]
+    unused: tuple[str, ...]
+    load: Load
+    kept: bool
+
+
+def left_out(subject: Subject) -> Iterator[LeftOut]:
+    """Iterate over loads, watched while the model was built, that left weights of the attention."""
+    model = subject.model
+    if model is None:
+        return
+    known = dict(model.named_parameters(remove_duplicate=False))
+    for path, load in loads_of(model):
+        prefix = f"{path}." if path else ""
+        waiting = [
+            name
+            for name in (*load.missing, *load.kept)
+            if (full := prefix + name) in known
+            and known[full].dim() > 1
+            and load.untouched(name, known[full])
+            and not _ADDED.search(full)
+            and _is_attention(subject, full)
+            and _is_filled(known[full])
+        ]
+        missing = [name for name in waiting if name in load.missing]
+        unused = _that_fit(load, [tuple(known[prefix + name].shape) for name in missing])
+        if missing and unused:
+            yield LeftOut(tuple(prefix + name for name in missing), unused, load, kept=False)
+            continue
+        drawn_yet = {each.name for each in unloaded_weights(subject)}
+        kept = tuple(prefix + n for n in waiting if n in load.kept and prefix + n in drawn_yet)
+        if kept and _rest_was_loaded(subject, prefix, load, known):
+            yield LeftOut(kept, (), load, kept=True)
+
+
+def _rest_was_loaded(
+    subject: Subject, prefix: str, load: Load, known: Mapping[str, Tensor]
+) -> bool:
+    """Return whether all weights beside the attention got other values, and there are some."""
+
+    def beside(names: tuple[str, ...]) -> list[str]:
+        full = [prefix + name for name in names]
+        return [n for n in full if known[n].dim() > 1 and not _is_attention(subject, n)]
+
+    return bool(beside(load.changed)) and not beside(load.kept)
+
+
+def _is_attention(subject: Subject, name: str) -> bool:
+    """Return whether a parameter belongs to a module that attended."""
+    model = subject.model
+    for path in dict.fromkeys(call.module for call in subject.calls):
+        prefix = f"{path}." if path else ""
+        if model is not None and name.startswith(prefix):
+            inner = name.removeprefix(prefix)
+            if _in_attention(model.get_submodule(path), path, inner):
+                return True
+    return False
+
+
+def _is_filled(parameter: Tensor) -> bool:
+    """Return whether a parameter holds more than one number: zeros and ones wait for training."""
+    flat = parameter.detach().flatten()
+    return flat.numel() > 1 and bool((flat != flat[0]).any())
+
+
+def _that_fit(load: Load, shapes: list[tuple[int, ...]]) -> tuple[str, ...]:
+    """Return the stored tensors that could be those of missing weights, packed otherwise perhaps.
+
+    Nothing where they hold fewer numbers than are missing.
+    """
+    fitting = {
+        name: shape
+        for name, shape in load.unexpected.items()
+        if not (_OTHER_PARTS.search(name) or _ADDED.search(name))
+        and any(_fits(shape, wanted) for wanted in shapes)
+    }
+    stored = sum(math.prod(shape) for shape in fitting.values())
+    return tuple(fitting) if stored >= sum(math.prod(shape) for shape in shapes) else ()
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Return whether a tensor is of that shape, transposed, or a whole multiple or part of it."""
+    if len(shape) != len(wanted):
+        return False
+    if sorted(shape) == sorted(wanted):
+        return True
+    few, many = sorted((shape[0], wanted[0]))
+    return shape[1:] == wanted[1:] and few > 0 and many % few == 0 and many // few <= _PACKED
 
 
 def evidence_of_training(model: nn.Module, attended: Collection[str]) -> str | None:

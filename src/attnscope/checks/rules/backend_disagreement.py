@@ -48,7 +48,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
 def _of_implementation(found: Parting) -> Finding:
     tail = f": the same q, k and v of that call {found.explained}" if found.explained else ""
     call = found.call
-    where = f", from call {call.index} on" if call is not None else ""
+    where = f", from call {call.index} on" if call is not None and found.explained else ""
     return RULE.found(
         f"with attn_implementation={found.other!r} instead of {found.own!r} the output moves by "
         f"{found.largest:.2g} at real tokens (rounding {found.limit:.1g}){where}{tail}",
@@ -59,8 +59,7 @@ def _of_implementation(found: Parting) -> Finding:
             "padding_written": found.padded,
             **({"recomputed": found.explained} if found.explained else {}),
         },
-        source=call.source if call is not None else None,
-        module=call.module if call is not None else "",
+        call=call,
     )
 
 
@@ -83,9 +82,9 @@ RULE = Rule(
     ),
     proof=(
         "Flags of the author's modules that choose a kernel (names with flash, fused, sdpa and "
-        "the like), arguments that ask for weights, and train mode where nothing is random are "
-        "turned over, one at a time: the main output must not move by more than the noise of "
-        "the run and 1e-4 of its largest entry. Fused kernels are also run by every backend "
+        "the like), names of ways (backend = 'sdpa'), arguments that ask for weights, and train "
+        "mode where nothing is random are turned over, one at a time: the main output must not "
+        "move by more than the noise of the run and 1e-4 of its largest entry. Fused kernels are also run by every backend "
         "that takes them, on the very tensors with their strides and on contiguous copies. A "
         "Hugging Face model is run whole by its other attn_implementation (eager or sdpa), with "
         "padding where its inputs can have some, and compared at real tokens: 4 times the noise, "
@@ -93,8 +92,8 @@ RULE = Rule(
     ),
     limits=(
         "Only backends of this machine are run, and whole models of no more than 60 million "
-        "parameters. A way that has parameters of its own is another model. Rows that are not finite are left to AS203 and "
-        "AS802."
+        "parameters. A way that has parameters of its own is another model. Rows that are not "
+        "finite are left to AS203 and AS802."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/116333",

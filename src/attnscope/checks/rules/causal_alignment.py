@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.recomputed import Intended, evidence_of
     from attnscope.checks.visibility.alignment import misaligned_in_base
+    from attnscope.checks.visibility.tokens import sequence_of
 
-    stream, told = subject.roles.main, False
+    stream, told = sequence_of(subject), False
     if stream is not None and stream.sequence_axis is not None:
         for each in misaligned_in_base(subject, stream):
             told = True

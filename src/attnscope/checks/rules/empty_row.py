@@ -42,14 +42,14 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 
 def _line(seen: Seen) -> Source:
-    """Return the line of a mask that alone empties a query of every sample, or of the softmax."""
-    from attnscope.checks.masking.lines import line_of_softmax
+    """Return the line of a mask that alone empties a query of every sample, or of the last one."""
+    from attnscope.checks.masking.lines import line_of_hiding
 
     for hide in seen.hides:
         empty = seen.part(hide).all(-1).all(1)  # (batch, queries)
         if bool(empty.all(0).any()) and not bool(empty.all()) and hide.operation.source is not None:
             return hide.operation.source
-    return line_of_softmax(seen)
+    return line_of_hiding(seen, seen.hides[-1] if seen.hides else None)
 
 
 def _message(seen: Seen, found: Empty) -> str:

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.visibility import hiding
+    from attnscope.checks.visibility.tokens import sequence_of
 
-    intent, stream = subject.causal, subject.roles.main
+    intent, stream = subject.causal, sequence_of(subject)
     for each in hiding.hidden_as_padding(subject):
         sample, query, key = each.first
         yield _found(
@@ -43,6 +44,13 @@ def _check(subject: Subject) -> Iterator[Finding]:
             f"no position sees itself: the causal mask hides the diagonal too ({each.count} pairs), so that "
             "the first one has nothing of its own to see",
             "a causal mask leaves the diagonal",
+        )
+    for each in hiding.hidden_prefix(subject, stream):
+        yield _found(
+            each,
+            f"no token of the declared prefix sees a later one of it: {each.count} pairs that should see each other "
+            "both ways are hidden, in every layer",
+            "expect prefix declares it",
         )
     for each in hiding.hidden_memory(subject):
         yield _found(

@@ -46,11 +46,12 @@ def _line(each: ForeignMask) -> Source:
     """Return where the mask is tiled, else where it meets the scores."""
     from attnscope.checks.masking.lines import behind
 
-    for hide in each.seen.hides:
+    hides = (*each.seen.hides, *each.seen.late)
+    for hide in hides:
         for operation in reversed(behind(each.seen, hide)):
             if operation.name in _TILES and operation.source is not None:
                 return operation.source
-    first = next((h.operation.source for h in each.seen.hides if h.value is not None), None)
+    first = next((h.operation.source for h in hides if h.value is not None), None)
     return first or each.seen.call.source
 
 

@@ -24,6 +24,7 @@ _AS_BIAS = "torch.zeros_like(mask).masked_fill(mask == 0, float('-inf'))."
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.masking.fills import overflow_in_crash, spoilt, weak_fills
+    from attnscope.checks.visibility.caller import users_line
     from attnscope.checks.masking.seen import seen_by
 
     crash = overflow_in_crash(subject)
@@ -62,7 +63,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
                     "pairs": weak.pairs,
                     "hidden_pairs": weak.of,
                 },
-                source=weak.hide.operation.source,
+                source=users_line(subject, call.module, weak.source or call.source),
                 call=call,
                 fix=fix,
             )

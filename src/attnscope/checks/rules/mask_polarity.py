@@ -9,7 +9,6 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
-    from attnscope.calls.source import Source
     from attnscope.checks.masking.hides import Hide
     from attnscope.checks.masking.polarity import Inverted
     from attnscope.checks.masking.seen import Seen
@@ -20,7 +19,12 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.masking.polarity import inverted_bits, inverted_padding, upside_down
+    from attnscope.checks.masking.polarity import (
+        inverted_bits,
+        inverted_input,
+        inverted_padding,
+        upside_down,
+    )
     from attnscope.checks.masking.seen import seen_by
 
     all_seen = [seen_by(subject, call) for call in subject.calls]
@@ -37,27 +41,43 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 yield _of_padding(subject, seen, found, padding)
                 break
         else:
-            if subject.causal is not None and subject.causal.value:
-                found = upside_down(seen)
+            named = inverted_input(subject, seen)
+            if named is not None:
+                yield _of_input(seen, *named)
+            elif subject.causal is not None and subject.causal.value:
+                found = upside_down(subject, seen)
                 if found is not None and not _goes_both_ways(all_seen):
                     yield _of_triangle(subject, seen, found, subject.causal.why)
 
 
 def _goes_both_ways(all_seen: list[Seen]) -> bool:
-    """Return whether some call of the model looks back, so that another one may look ahead."""
+    """Return whether some call of the model looks back alone, so that another may look ahead."""
     import torch
 
     for seen in all_seen:
         hidden, call = seen.effective, seen.call
         if hidden is None or call.queries != call.keys or call.queries < 2:
             continue
-        below = torch.ones(call.queries, call.keys, dtype=torch.bool).tril(-1)
-        if bool((~hidden & below).any()):
+        ones = torch.ones(call.queries, call.keys, dtype=torch.bool)
+        if bool((~hidden & ones.tril(-1)).any()) and not bool((~hidden & ones.triu(1)).any()):
             return True
     return False
 
 
+def _of_input(seen: Seen, found: Inverted, name: str) -> Finding:
+    from attnscope.checks.masking.lines import line_of_hiding
+
+    return RULE.found(
+        f"queries see {found.shown} pairs that {name} says are to be hidden, and none of the "
+        f"{found.hidden} that it says are to be seen",
+        {"input": name, "visible": found.shown, "hidden": found.hidden},
+        source=line_of_hiding(seen, found.hide),
+        call=seen.call,
+    )
+
+
 def _of_padding(subject: Subject, seen: Seen, found: Inverted, padding: Padding) -> Finding:
+    from attnscope.checks.masking.lines import line_of_hiding
     from attnscope.checks.probes.recomputed import Intended, evidence_of
 
     return RULE.found(
@@ -70,12 +90,13 @@ def _of_padding(subject: Subject, seen: Seen, found: Inverted, padding: Padding)
             "sample": found.sample,
             **evidence_of(subject, seen.call, Intended(masked=True)),
         },
-        source=_line(seen, found.hide),
+        source=line_of_hiding(seen, found.hide),
         call=seen.call,
     )
 
 
 def _of_triangle(subject: Subject, seen: Seen, found: Inverted, why: str) -> Finding:
+    from attnscope.checks.masking.lines import line_of_hiding
     from attnscope.checks.probes.recomputed import Intended, evidence_of
 
     return RULE.found(
@@ -87,27 +108,22 @@ def _of_triangle(subject: Subject, seen: Seen, found: Inverted, why: str) -> Fin
             "causal": why,
             **evidence_of(subject, seen.call, Intended(masked=True)),
         },
-        source=_line(seen, found.hide),
+        source=line_of_hiding(seen, found.hide),
         call=seen.call,
     )
 
 
 def _of_bits(seen: Seen, hide: Hide) -> Finding:
+    from attnscope.checks.masking.lines import line_of_hiding
+
     return RULE.found(
         "~ of a mask of integers gives -1 and -2, which are both true: all "
         f"{seen.call.queries * seen.call.keys} pairs of queries and keys count as hidden",
         {"hidden_share": 1.0, "queries": seen.call.queries, "keys": seen.call.keys},
-        source=_line(seen, hide),
+        source=line_of_hiding(seen, hide),
         call=seen.call,
         fix="Make it boolean first: ~mask.bool(), or mask == 0.",
     )
-
-
-def _line(seen: Seen, hide: Hide | None) -> Source:
-    from attnscope.checks.masking.lines import line_of_softmax
-
-    line = hide.operation.source if hide is not None else None
-    return line or line_of_softmax(seen)
 
 
 RULE = Rule(

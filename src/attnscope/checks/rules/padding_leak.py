@@ -110,7 +110,7 @@ def _line(fill: PaddingFill, entry: Entry) -> tuple[Source, str | None]:
     hides: list[Hide] = [hide for hide in seen.hides if depends(seen, hide, inputs)]
     if hides:
         return line_of_making(seen, hides[0], inputs), None
-    return line_of_absent(seen)
+    return line_of_absent(seen, inputs)
 
 
 RULE = Rule(

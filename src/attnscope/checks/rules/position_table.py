@@ -26,13 +26,16 @@ def _added(subject: Subject) -> Iterator[Finding]:
     """Tables of sines and cosines that are added."""
     from attnscope.checks.positions.added import added
     from attnscope.checks.positions.lines import line_of_table, says_ten_thousand
+    from attnscope.checks.positions.rounding import bases_of
     from attnscope.checks.positions.sinusoids import fault_of_table
 
     for each in added(subject):
         rows = each.rows
         if rows is None or each.table.requires_grad:
             continue
-        fault = fault_of_table(rows, says_ten_thousand=says_ten_thousand(subject))
+        fault = fault_of_table(
+            rows, says_ten_thousand=says_ten_thousand(subject), bases=bases_of(subject)
+        )
         if fault is None:
             continue
         yield RULE.found(
@@ -79,12 +82,12 @@ def _slopes(subject: Subject) -> Iterator[Finding]:
 
     for call in subject.calls:
         slopes = slopes_of(call)
-        fault = None if slopes is None else fault_of_slopes(slopes)
+        fault = None if slopes is None else fault_of_slopes(slopes, call.recipe.scale)
         if fault is None:
             continue
         course = course_of(subject, call)
         added, power = bias_operations(course) if course is not None else (None, None)
-        if fault.kind == "rewards":
+        if fault.kind in {"rewards", "scaled"}:
             source = added.source if added is not None else None
         else:
             source = power.source if power is not None else line_of_table(subject, "slopes")
@@ -93,13 +96,16 @@ def _slopes(subject: Subject) -> Iterator[Finding]:
             {"kind": fault.kind, "slopes": list(fault.slopes), "expected": list(fault.expected)},
             source=source,
             call=call,
-            fix=_FIX_OF_SIGN
-            if fault.kind == "rewards"
-            else "Take 2 ** (-8 * (i + 1) / heads) for head i, counted from 0.",
+            fix=_FIXES_OF_SLOPES[fault.kind],
+            severity="note" if fault.kind == "scaled" else None,
         )
 
 
-_FIX_OF_SIGN = "Subtract slope · (query - key): far keys must lose, scores - slope * (i - j)."
+_FIXES_OF_SLOPES = {
+    "rewards": "Subtract slope · (query - key): far keys must lose, scores - slope * (i - j).",
+    "start": "Take 2 ** (-8 * (i + 1) / heads) for head i, counted from 0.",
+    "scaled": "Add the bias after the scaling: scores = q·k · scale + bias (Falcon scales both).",
+}
 _FIX_OF_PRECISION = (
     "Compute positions, angles, cosines and sines in float32, whatever the model's type, and "
     "cast the result; keep the buffers out of model.half() and model.to(bfloat16)."
@@ -126,9 +132,10 @@ RULE = Rule(
         "Tables are read from the recorded run and rebuilt in float64. Every column of a "
         "sinusoidal table is a sine or cosine of the place; the rule fires where a pair has two "
         "frequencies or no cosine, all frequencies are one, the base they imply is beyond 1e12, "
-        "a table in half precision is right at the first 16 places and off by more than 0.05 "
-        "later (rounding alone is 1/256), or a fixed linear bias grows with distance or starts "
-        "its series at the wrong term."
+        "a table is off by more than 0.05 and holds the very numbers that positions, frequencies "
+        "or angles in half precision give (rounding of the table itself is 1/256), or a fixed "
+        "linear bias grows with distance or starts its series at the wrong term. A note where such "
+        "a bias is scaled together with the scores."
     ),
     limits=(
         "Learned tables have no formula. Other bases, scaled frequencies (YaRN, NTK), partial "

@@ -11,6 +11,7 @@ from attnscope.checks.rule import Rule, Skipped
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from attnscope.calls.source import Source
     from attnscope.checks.residual.misplacing import Misplacement
     from attnscope.checks.subject.subject import Subject
 
@@ -28,16 +29,27 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 def _finding(subject: Subject, each: Misplacement) -> Finding:
     tensors, around = subject.base.tape.tensors, each.around
-    received = around.received
+    received = next(iter(around.located.received.values()), None)
     after = _rms(tensors[each.at.defines[0]])
     before = 0.0 if received is None else _rms(tensors[received])
     return RULE.found(
         f"{_TEXTS[each.kind]} (rms {after:.3g} here, {before:.3g} where attention receives it)",
         {"kind": each.kind, "operation": each.at.name, "rms": after, "rms_received": before},
-        source=each.at.source,
+        source=_line(subject, each),
         call=around.located.call,
         fix=_FIXES[each.kind],
     )
+
+
+def _line(subject: Subject, each: Misplacement) -> Source | None:
+    """Return the line of the operation; of a sum that isn't there, that which calls attention."""
+    from attnscope.checks.visibility.caller import line_of_call
+
+    own, around = each.at.source, each.around
+    beside = around.later[0].operation.source if around.later else None
+    if each.kind != "missing" or own is None or beside is None or own.function == beside.function:
+        return own
+    return line_of_call(subject, around.located.call.module) or own
 
 
 def _rms(tensor: Tensor) -> float:
@@ -49,6 +61,11 @@ _TEXTS = {
         "the residual around attention is taken after the norm: both operands of the sum come "
         "from the same norm, which cuts the stream in every layer, while the next sum of the "
         "block takes it before its norm"
+    ),
+    "after the second norm": (
+        "the residual around the feed-forward is taken after the norm: it adds to the norm of the "
+        "sum behind attention, which cuts the stream in every layer, while attention adds to the "
+        "stream itself"
     ),
     "doubled": (
         "the residual is doubled: what attention received (or returned) is added twice, so that "
@@ -65,6 +82,7 @@ _TEXTS = {
 }
 _FIXES = {
     "after the norm": "Add to the stream itself, not to its norm: x = x + attention(norm(x)).",
+    "after the second norm": "Add to the stream itself: x = x + feed_forward(norm(x)).",
     "doubled": "Add it once: either inside the attention module or around it.",
     "missing": "Add the stream: x = x + attention(norm(x)), or x = norm(x + attention(x)).",
     "block input": "Add the sum: x = x + attention(norm(x)); x = x + feed_forward(norm(x)).",

@@ -9,6 +9,7 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
+    from attnscope.checks.residual.unloaded import LeftOut
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -17,19 +18,50 @@ _MOST_NAMED = 4
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.residual.unloaded import left_out
+
+    if subject.model is None:
+        raise Skipped("a function has no parameters: give a module")
+    seen = [_of_load(each) for each in left_out(subject)]
+    yield from seen or _by_values(subject)
+
+
+def _of_load(each: LeftOut) -> Finding:
+    """Tell what a load, watched while the model was built, left out."""
+    names = each.names
+    stored = ", ".join(each.unused[:_MOST_NAMED])
+    told = (
+        f"{_listed(names)} got back what {_they(names)} held before, as torch draws "
+        f"{_them(names)}, while {len(each.load.changed)} other parameters got stored values"
+        if each.kept
+        else f"{_listed(names)} {_are(names)} missing in the state dict and {_are(names)} still as "
+        f"first drawn; {len(each.load.unexpected)} stored tensors fit no name of the model: "
+        f"{stored}{_more(each.unused)}"
+    )
+    return RULE.found(
+        f"load_state_dict left weights of the attention out: {told}",
+        {
+            "parameters": list(names),
+            "missing": len(each.load.missing),
+            "unexpected": list(each.load.unexpected),
+        },
+        source=each.load.source,
+        module=_module_of(names[0]),
+    )
+
+
+def _by_values(subject: Subject) -> Iterator[Finding]:
+    """Tell weights that are as torch draws them from those of the rest, which are trained."""
     from attnscope.checks.definitions import loaded
     from attnscope.checks.residual.unloaded import evidence_of_training, unloaded_weights
 
     if subject.model is None:
-        raise Skipped("a function has no parameters: give a module")
-    trained = evidence_of_training(subject.model, {call.module for call in subject.calls})
-    if trained is None:
         return
-    found = list(unloaded_weights(subject))
+    trained = evidence_of_training(subject.model, {call.module for call in subject.calls})
+    found = list(unloaded_weights(subject)) if trained is not None else []
     if not found:
         return
-    names = [each.name for each in found]
-    more = len(names) - _MOST_NAMED
+    names = tuple(each.name for each in found)
     first = found[0]
     how = (
         f"fills the range ±{first.bound:.4g} of its initialiser evenly, with {first.largest:.4g} "
@@ -38,19 +70,41 @@ def _check(subject: Subject) -> Iterator[Finding]:
         else "has independent normal entries and a bias of zeros"
     )
     yield RULE.found(
-        f"{', '.join(names[:_MOST_NAMED])}{f' and {more} more' if more > 0 else ''} "
-        f"{'are' if len(names) > 1 else 'is'} as torch draws "
-        f"{'them' if len(names) > 1 else 'it'}: {first.name} {how}; other parts of the model are "
-        f"trained or loaded ({trained} is no longer all ones)",
+        f"{_listed(names)} {_are(names)} as torch draws {_them(names)}: {first.name} {how}; other "
+        f"parts of the model are trained or loaded ({trained} is no longer all ones)",
         {
-            "parameters": names,
+            "parameters": list(names),
             "largest": first.largest,
             "bound": first.bound,
             "trained": trained,
         },
         source=loaded(subject.run),
-        module=first.name.rpartition(".")[0].rpartition(".")[0],
+        module=_module_of(first.name),
     )
+
+
+def _module_of(name: str) -> str:
+    return name.rpartition(".")[0].rpartition(".")[0]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + _more(names)
+
+
+def _more(names: tuple[str, ...]) -> str:
+    return f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+
+
+def _are(names: tuple[str, ...]) -> str:
+    return "are" if len(names) > 1 else "is"
+
+
+def _they(names: tuple[str, ...]) -> str:
+    return "they" if len(names) > 1 else "it"
+
+
+def _them(names: tuple[str, ...]) -> str:
+    return "them" if len(names) > 1 else "it"
 
 
 RULE = Rule(
@@ -71,10 +125,13 @@ RULE = Rule(
         "stored tensors until they fit, and load with strict=True."
     ),
     proof=(
-        "A weight counts as drawn where its entries are independent and fill the exact range of "
-        "nn.Linear's or Xavier's initialiser (or are normal, with a bias of exact zeros among "
-        "trained biases). The rule fires where some norm of the model, which all start at 1, has "
-        "weights that differ."
+        "On the command line every load_state_dict is watched while the model is built: the rule "
+        "fires where weights of the attention were missing, stored tensors that fit no name could "
+        "be theirs, and nothing has filled them since; or where the state dict was filled up with "
+        "the model's own values. Otherwise the values decide: a weight counts as drawn where its "
+        "entries are independent and fill the exact range of nn.Linear's or Xavier's initialiser "
+        "(or are normal, with a bias of exact zeros among trained biases), and the model as "
+        "trained where some norm of it, which all start at 1, has weights that differ."
     ),
     limits=(
         "Without a norm, nothing says that a model is trained. Adapters, gates and frozen parts "

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.visibility.reach import windows_missed
+    from attnscope.checks.visibility.tokens import sequence_of
 
-    window, stream = subject.expect.get("window"), subject.roles.main
+    window, stream = subject.expect.get("window"), sequence_of(subject)
     if window is None:
         raise Skipped("no window is declared: where there is one, declare expect window")
     if stream is None or stream.sequence_axis is None:

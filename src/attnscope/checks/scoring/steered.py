@@ -32,7 +32,7 @@ from attnscope.differ.sides.side import Side
 __all__ = ["Steered", "steered"]
 
 _SAME = 1e-5
-"""Relative difference up to which two scales, or two tensors, are one: float32 sums in any order."""
+"""Relative difference up to which two scales, or two tensors, are one, in float32."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

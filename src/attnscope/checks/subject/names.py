@@ -47,7 +47,7 @@ _SEGMENTS = re.compile(
 )
 _LENGTHS = re.compile(r"len(gth)?s?$|^n_?valid|valid_len|seqlens")
 _LABELS = re.compile(r"^labels?$|^targets?$|^y_true$|^gold")
-_MASK = re.compile(r"mask|^pad(ding)?$|^keep$|^valid$|_pad$|attn_bias|attention_bias")
+_MASK = re.compile(r"mask|^pad(ding)?$|^keep$|^valid$|(?<!^[xyz]s)_pad$|attn_bias|attention_bias")
 _KEEP = re.compile(
     r"^(decoder_|encoder_|input_)?attention_mask$|keep|valid|visible|present|attend_to"
 )

@@ -156,10 +156,15 @@ class Subject:
     ) -> Any:
         """Run it as its user would and return what it returns; errors as `outputs`."""
         called = Watched(self.name, self.run)
-        with restored(self.run), self._mode(train=train), torch.set_grad_enabled(graded):
+        inputs = given or self.given
+        with (
+            restored(self.run, inputs.values),
+            self._mode(train=train),
+            torch.set_grad_enabled(graded),
+        ):
             seeded(self.seed if seed is None else seed)
             try:
-                return (given or self.given).call(lambda *args, **named: called.call(args, named))
+                return inputs.call(lambda *args, **named: called.call(args, named))
             except Exception as error:
                 text = " ".join(str(error).split())[:200]
                 raise Skipped(f"the model raised {type(error).__name__}: {text}") from error

@@ -17,7 +17,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["line_in_common_owner", "users_line"]
+__all__ = ["line_in_common_owner", "line_of_call", "users_line"]
 
 _OTHERS = (str(Path(torch.__file__).resolve().parent), str(Path(__file__).resolve().parents[2]))
 
@@ -54,6 +54,17 @@ def _shared(one: list[str], other: list[str]) -> int:
             break
         count += 1
     return count
+
+
+def line_of_call(subject: Subject, path: str) -> Source | None:
+    """Return the line that calls a module; None: it is the model itself, or is never called."""
+    if subject.model is None or not path:
+        return None
+    try:
+        module = subject.model.get_submodule(path)
+    except AttributeError:
+        return None
+    return _first_line(subject, module, lambda _frame: True)
 
 
 def users_line(subject: Subject, path: str, line: Source) -> Source:

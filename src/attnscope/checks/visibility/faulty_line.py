@@ -7,12 +7,15 @@ from typing import TypeAlias
 
 from torch import Tensor
 
+from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.caller import line_in_common_owner, users_line
 from attnscope.checks.visibility.layers import Layer
-from attnscope.checks.visibility.making import Pairs, course_on, line_of_making
+from attnscope.checks.visibility.making import Pairs, course_on, line_of_making, made_wrongly
+from attnscope.checks.visibility.tokens import made_of_inputs
 from attnscope.errors import AttnscopeError
 
 __all__ = ["gives_weight", "line_of_pairs"]
@@ -24,25 +27,35 @@ _WEIGHT = 1e-12
 
 
 def line_of_pairs(
-    subject: Subject, layer: Layer, ways: Sequence[Sides], right: Iterable[Layer]
+    subject: Subject,
+    layer: Layer,
+    ways: Sequence[Sides],
+    right: Iterable[Layer],
+    *,
+    ordered: bool = False,
 ) -> Source:
     """Return the line at fault.
 
     ways: pairs (batch, queries, keys): the wrong ones, those that they are treated like, and those
     that they should be treated like; the first way that shows a line counts. right: layers in
-    which nothing is wrong: where they run the same line, the one that calls this layer is at fault.
+    which nothing is wrong: where they run the same lines, the one that calls this layer is at
+    fault. ordered: it is the order of tokens that makes pairs wrong, not what they are.
     """
     course = _course(subject, layer)
     if course is None:
         return layer.call.source
-    line = course.line(course.softmax)
+    line, made = course.line(course.softmax), None
+    of_inputs = made_of_inputs(subject, layer.side)
     if layer.is_one_call:
+        pairs = [_over_heads(each, ordered=ordered) for each in ways]
         hides = bool((~layer.visible & layer.visible.any(1, keepdim=True)).any())
-        line = line_of_making(course, [_over_heads(each) for each in ways], hides=hides)
+        made = made_wrongly(course, pairs, of_inputs)
+        line = line_of_making(course, pairs, hides=hides, of_inputs=of_inputs)
     elif course.hiding:
-        line = course.line(course.hiding[-1])
+        made = _maker(course, of_inputs)
+        line = course.line(made, course.hiding[-1])
     same = [each for each in right if _same(_course(subject, each), course)]
-    if same:
+    if same and not (made is not None and _runs_alone(subject, made, same)):
         other = line_in_common_owner(subject, layer.module, [each.module for each in same])
         return other or line
     return users_line(subject, layer.module, line)
@@ -63,9 +76,27 @@ def gives_weight(layer: Layer, pairs: Tensor) -> bool:
     return bool((weights.abs().amax(1)[pairs] > _WEIGHT).any())
 
 
-def _over_heads(sides: Sides) -> Pairs:
+def _over_heads(sides: Sides, *, ordered: bool) -> Pairs:
     wrong, like, unlike = (each[:, None] for each in sides)
-    return Pairs(wrong, like, unlike)
+    return Pairs(wrong, like, unlike, ordered)
+
+
+def _maker(course: Course, of_inputs: frozenset[int]) -> Operation | None:
+    """Return what makes the mask that is applied last, but for its layout."""
+    for value in course.joined(course.hiding[-1]):
+        maker = course.tape.maker.get(value)
+        while maker is not None and maker.name in LAYOUT | {"getitem"}:
+            maker = course.tape.maker.get(next(iter(maker.values()), -1))
+        if maker is not None and of_inputs.isdisjoint(maker.values()):
+            return maker
+    return None
+
+
+def _runs_alone(subject: Subject, made: Operation, right: Iterable[Layer]) -> bool:
+    """Return whether a layer's mask is made at a line that the layers without fault don't run."""
+    courses = (_course(subject, each) for each in right)
+    lines = {str(op.source) for course in courses if course is not None for op in course.aside}
+    return str(made.source) not in lines
 
 
 def _same(one: Course | None, other: Course) -> bool:

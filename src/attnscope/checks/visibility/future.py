@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.source import Source
+from attnscope.checks.course import course_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.faulty_line import gives_weight, line_of_pairs
+from attnscope.checks.visibility.flags import line_of_flag
 from attnscope.checks.visibility.layers import Layer, layers_of
 from attnscope.checks.visibility.prefix import prefix_of
 from attnscope.differ.sides.side import Side
@@ -38,13 +40,17 @@ class Future:
     line: Source
 
 
-def all_of_stream(subject: Subject, stream: Stream, side: Side | None = None) -> list[Layer]:
-    """Return the layers in which a sequence attends to itself."""
+def all_of_stream(
+    subject: Subject, stream: Stream, side: Side | None = None, *, beside: bool = False
+) -> list[Layer]:
+    """Return the layers in which a sequence attends to itself.
+
+    beside: those too in which it attends to another one of its length that goes along with it.
+    """
     return [
         layer
         for layer in layers_of(subject, side)
-        if layer.own
-        and stream.name in layer.reads
+        if (layer.own and stream.name in layer.reads or (beside and layer.beside))
         and layer.queries == layer.keys
         and layer.rows.batch == stream.batch(subject.given)
     ]
@@ -52,7 +58,8 @@ def all_of_stream(subject: Subject, stream: Stream, side: Side | None = None) ->
 
 def future_seen(subject: Subject, stream: Stream, side: Side | None = None) -> Iterator[Future]:
     """Iterate over the layers of a sequence that let it see the future."""
-    layers = [each for each in all_of_stream(subject, stream, side) if each.keys <= _MOST]
+    every = all_of_stream(subject, stream, side, beside=True)
+    layers = [each for each in every if each.keys <= _MOST]
     seen = {id(layer): _seen(subject, stream, layer) for layer in layers}
     right = [layer for layer in layers if not bool(seen[id(layer)].any())]
     for layer in layers:
@@ -71,7 +78,7 @@ def has_empty_rows(subject: Subject, stream: Stream) -> bool:
     real = _real(subject, stream)
     return any(
         bool((hidden_rows(layer) & real).any())
-        for layer in all_of_stream(subject, stream)
+        for layer in all_of_stream(subject, stream, beside=True)
         if layer.queries == real.shape[1]
     )
 
@@ -120,4 +127,9 @@ def hidden_rows(layer: Layer) -> Tensor:
 def _line(subject: Subject, layer: Layer, pairs: Tensor, right: list[Layer]) -> Source:
     later = torch.ones(layer.queries, layer.keys, dtype=torch.bool).triu(1)
     sides = (pairs, layer.visible & ~later, later & ~layer.visible)
-    return line_of_pairs(subject, layer, [sides], right)
+    line = line_of_pairs(subject, layer, [sides], right, ordered=True)
+    course = course_of(subject, layer.call) if layer.side is subject.base else None
+    softmax = course.softmax if course is not None else None
+    if softmax is None or softmax.source != line:
+        return line
+    return line_of_flag(subject, softmax) or line

@@ -15,12 +15,15 @@ from attnscope.checks.visibility.caller import line_in_common_owner
 from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream, hidden_rows
 from attnscope.checks.visibility.layers import Layer, layers_of
+from attnscope.checks.visibility.prefix import prefix_of
+from attnscope.checks.visibility.tokens import sequence_of
 
 __all__ = [
     "Hidden",
     "hidden_as_padding",
     "hidden_later",
     "hidden_memory",
+    "hidden_prefix",
     "hidden_self",
     "real_tokens",
 ]
@@ -146,13 +149,19 @@ def hidden_self(subject: Subject, stream: Stream) -> Iterator[Hidden]:
 def hidden_memory(subject: Subject) -> Iterator[Hidden]:
     """Iterate over cross-attentions that hide later tokens of a memory.
 
-    Only where the memory saw itself both ways: streams that go side by side in time may hide.
+    Only where the memory saw itself both ways, or has another length and no order of its own:
+    streams that go side by side in time may hide.
     """
-    main, memory = subject.roles.main, subject.roles.memory
-    if main is None or memory is None:
-        return
+    main = sequence_of(subject)
+    for memory in subject.roles.streams if main is not None else ():
+        if main is not None and memory is not main and memory.sequence_axis is not None:
+            yield from _hidden_of(subject, main, memory)
+
+
+def _hidden_of(subject: Subject, main: Stream, memory: Stream) -> Iterator[Hidden]:
     encoders = [layer for layer in _own_layers(subject, memory) if layer.reads == {memory.name}]
-    if not any(_looks_ahead(layer) for layer in encoders):
+    other = memory.length(subject.given) != main.length(subject.given)
+    if not (any(_looks_ahead(layer) for layer in encoders) if encoders else other):
         return
     real = real_tokens(subject, memory)
     for layer in layers_of(subject):
@@ -167,7 +176,23 @@ def hidden_memory(subject: Subject) -> Iterator[Hidden]:
         if stairs and bool((layer.visible == behind)[:, _FEWEST - 1 :].all()):
             own = [each.module for each in all_of_stream(subject, main)]
             line = line_in_common_owner(subject, layer.module, own[:1])
-            yield Hidden(layer, ahead, line or layer.call.source)
+            ways = [(ahead, ahead, behind & layer.visible)]
+            yield Hidden(layer, ahead, line or line_of_pairs(subject, layer, ways, []))
+
+
+def hidden_prefix(subject: Subject, stream: Stream) -> Iterator[Hidden]:
+    """Iterate over the layers in which no token of a declared prefix sees a later one of it."""
+    if "prefix" not in subject.expect:
+        return
+    prefix, real = prefix_of(subject, stream), real_tokens(subject, stream)
+    later = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).triu(1)
+    both = (prefix & real)[:, :, None] & (prefix & real)[:, None, :] & later
+    layers = [each for each in _own_layers(subject, stream) if not bool(each.broken.any())]
+    if not bool(both.any()) or any(bool((each.visible & both).any()) for each in layers):
+        return
+    for layer in layers:
+        ways = [(both, later & ~both, layer.visible)]
+        yield Hidden(layer, both, line_of_pairs(subject, layer, ways, []))
 
 
 def _own_layers(subject: Subject, stream: Stream) -> list[Layer]:

@@ -48,7 +48,8 @@ class Layer:
 
     given: values that hold the tokens of keys and values, each with where its tokens lie; returned:
     the value that holds the result. own: whether keys and queries are tokens of one sequence;
-    reads: the sequences among the inputs that the keys are made of.
+    beside: or of several of one length that go side by side (questions and answers). reads: the
+    sequences among the inputs that the keys are made of.
     """
 
     side: Side
@@ -57,6 +58,7 @@ class Layer:
     returned: int
     rows: Tokens
     own: bool
+    beside: bool
     reads: frozenset[str]
     _seen: dict[bytes, Tensor] = field(default_factory=dict)
 
@@ -163,10 +165,26 @@ def _layers(subject: Subject, side: Side) -> Iterator[Layer]:
             sources = tuple(sorted({*_sources(side, located)}))
             groups.setdefault(sources, []).append(located)
     for calls in groups.values():
-        with contextlib.suppress(AttnscopeError, RuntimeError, IndexError, KeyError, TypeError):
-            layer = _layer(subject, side, calls)
-            if layer is not None and len(layer._results) == 2:  # noqa: SLF001  it can be run
+        together = _run_again(subject, side, calls)
+        if together is not None:
+            yield together
+            continue
+        apart: dict[str, list[Located]] = {}
+        for each in calls:  # one memory is read by several layers
+            apart.setdefault(each.call.module, []).append(each)
+        for own in apart.values() if len(apart) > 1 else ():
+            layer = _run_again(subject, side, own)
+            if layer is not None:
                 yield layer
+
+
+def _run_again(subject: Subject, side: Side, calls: list[Located]) -> Layer | None:
+    """Return the layer of some calls, where it can be run again."""
+    with contextlib.suppress(AttnscopeError, RuntimeError, IndexError, KeyError, TypeError):
+        layer = _layer(subject, side, calls)
+        if layer is not None and len(layer._results) == 2:  # noqa: SLF001  it can be run
+            return layer
+    return None
 
 
 def _sources(side: Side, located: Located) -> Iterable[int]:
@@ -193,7 +211,8 @@ def _layer(subject: Subject, side: Side, calls: list[Located]) -> Layer | None:
             if found is not None:
                 own = _own(subject, side, calls, given, found[1])
                 reads = _reads(subject, side, given)
-                return Layer(side, tuple(calls), given, *found, own, reads)
+                beside = own or _beside(subject, side, calls, found[1], reads)
+                return Layer(side, tuple(calls), given, *found, own, beside, reads)
     return None
 
 
@@ -306,6 +325,18 @@ def _own(
     if len(streams) < 2:
         return True
     return all(_made_of(side, asks, streams) == _made_of(side, value, streams) for value in given)
+
+
+def _beside(
+    subject: Subject, side: Side, calls: list[Located], rows: Tokens, reads: frozenset[str]
+) -> bool:
+    """Return whether queries and keys are made of sequences of one length, none of them a memory."""
+    asks = calls[0].received.get("q", calls[0].spots["q"][0][0])
+    named = reads | _reads(subject, side, [asks])
+    streams = [s for s in subject.roles.streams if s.name in named]
+    return bool(streams) and all(
+        not s.memory and s.length(subject.given) == rows.count for s in streams
+    )
 
 
 def _is_bare(subject: Subject) -> bool:

@@ -21,7 +21,7 @@ from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.side import Side
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Pairs", "course_on", "line_of_making"]
+__all__ = ["Pairs", "course_on", "line_of_making", "made_wrongly"]
 
 _HIDES = -50.0
 """Below this an added number hides: the weight falls under 1e-21."""
@@ -32,33 +32,72 @@ class Pairs:
     """Which pairs of a call are wrong: boolean, broadcastable to (batch, heads, queries, keys).
 
     wrong: those on the wrong side; like: those that they are treated like; unlike: those that they
-    should be treated like.
+    should be treated like. ordered: they are wrong by the order of tokens, which a mask that is
+    made of the contents of inputs (of padding, of documents) has nothing to do with.
     """
 
     wrong: Tensor
     like: Tensor
     unlike: Tensor
+    ordered: bool = False
 
 
-def line_of_making(course: Course, ways: Sequence[Pairs], *, hides: bool) -> Source:
+def line_of_making(
+    course: Course,
+    ways: Sequence[Pairs],
+    *,
+    hides: bool,
+    of_inputs: frozenset[int] = frozenset(),
+) -> Source:
     """Return the line at fault of a call.
 
     ways: the wrong pairs against one set of other pairs or another; the first that says anything
     counts. hides: whether any real pair is hidden. Where none is, and no mask was made either, it
-    is the line of the softmax or of the kernel.
+    is the line of the softmax or of the kernel. of_inputs: values that depend on contents.
     """
     applied = course.hiding[-1] if course.hiding else course.softmax
-    values = _made(course)
-    for pairs in ways:
-        wrong = next((op for op, each in values if _is_wrong(each, course, pairs)), None)
-        if wrong is not None:
-            return course.line(wrong, applied)
-    pairs = ways[0]
+    made_wrong = made_wrongly(course, ways, of_inputs)
+    if made_wrong is not None:
+        return course.line(made_wrong, applied)
+    values, pairs = _made(course), ways[0]
     if bool(pairs.unlike.any()):
         return course.line(applied)
     apart = Pairs(pairs.like, pairs.like, pairs.wrong)
     made = any(_tells_apart(each, course, apart) for _, each in values)
-    return course.line(applied if made or hides else course.softmax)
+    idle = any(_is_idle_mask(course, each, of_inputs) for each in course.hiding)
+    return course.line(applied if made or hides or idle else course.softmax)
+
+
+def made_wrongly(
+    course: Course, ways: Sequence[Pairs], of_inputs: frozenset[int] = frozenset()
+) -> Operation | None:
+    """Return the first operation that makes a mask with the wrong pairs on the wrong side."""
+    for pairs in ways:
+        for operation, tensor in _made(course):
+            by_contents = not of_inputs.isdisjoint(operation.values())
+            if pairs.ordered and by_contents and not _knows_order(tensor, course):
+                continue
+            if _is_wrong(tensor, course, pairs):
+                return operation
+    return None
+
+
+def _knows_order(tensor: Tensor, course: Course) -> bool:
+    """Return whether a mask treats a pair otherwise than its mirror image."""
+    spread = _over_pairs(tensor, course)
+    if spread is None or spread.shape[-1] != spread.shape[-2]:
+        return True
+    rows = spread == spread[..., :1, :]
+    return not torch.equal(spread, spread.mT) and not bool(rows.all())
+
+
+def _is_idle_mask(course: Course, operation: Operation, of_inputs: frozenset[int]) -> bool:
+    """Return whether an operation applies a mask that hides nothing, and is made of no contents."""
+    if "fill" not in operation.name and operation.name not in {"where", "setitem"}:
+        return False
+    joined = course.joined(operation)
+    masks = [each for each in joined if course.tape.tensors[each].dtype == torch.bool]
+    return bool(masks) and of_inputs.isdisjoint(masks)
 
 
 def course_on(side: Side, located: Located) -> Course | None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import along
 from attnscope.differ.sides.side import Side
 
-__all__ = ["Tokens", "tokens_of", "value_in"]
+__all__ = ["Tokens", "by_token", "made_of_inputs", "sequence_of", "tokens_of", "value_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,50 @@ def tokens_of(subject: Subject, shape: tuple[int, ...], stream: Stream) -> Token
         exact = [axis for axis in options if shape[1 - axis] == length]
         options = exact or options
     return Tokens(batch, shape[1 - options[0]], options[0], (1 - options[0],)) if options else None
+
+
+def sequence_of(subject: Subject) -> Stream | None:
+    """Return the sequence whose order the outputs keep: the main one, unless they have another's.
+
+    A model that is given several (patches and words) returns one item for each token of one.
+    """
+    main = subject.roles.main
+    if main is None or len(subject.roles.streams) < 2:
+        return main
+
+    def found() -> Stream | None:
+        others = [s for s in subject.roles.streams if s is not main and not s.memory]
+        known = (s for s in (main, *others) if s.sequence_axis is not None)
+        return next((s for s in known if along(subject, subject.output, s)[1] is not None), main)
+
+    try:
+        return subject.once("sequence", found)
+    except Skipped:
+        return main
+
+
+def made_of_inputs(subject: Subject, side: Side) -> frozenset[int]:
+    """Return the values of a run that depend on what its tensor inputs hold, not on shapes alone."""
+
+    def found() -> frozenset[int]:
+        names = [name for name, _ in subject.given.tensors()]
+        reached = {v for name in names if (v := value_in(side, subject.given, name)) is not None}
+        for operation in side.tape.operations:
+            shape_alone = operation.name.endswith("_like") or operation.name.startswith("new_")
+            if not shape_alone and not reached.isdisjoint(operation.values()):
+                reached.update(operation.defines)
+        return frozenset(reached)
+
+    return subject.once(("made of inputs", id(side)), found)
+
+
+def by_token(gap: Tensor, batch_axis: int | None, token_axis: int) -> Tensor:
+    """Return the largest difference of each token, (batch, length); one row without samples."""
+    if batch_axis is None:
+        rows = gap.movedim(token_axis, 0)[None]
+    else:
+        rows = gap.movedim((batch_axis, token_axis), (0, 1))
+    return rows.reshape(*rows.shape[:2], -1).amax(-1)
 
 
 def value_in(side: Side, given: Given, name: str) -> int | None:

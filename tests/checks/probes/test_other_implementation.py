@@ -1,0 +1,118 @@
+"""A whole model by its other attention implementation: where they part, and what is put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel, Gemma2Config, Gemma2ForCausalLM
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from attnscope.checks.probes import other_implementation as room
+from attnscope.checks.probes.other_implementation import (
+    configs_of,
+    other_implementation,
+    set_to,
+)
+from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.subject import Subject
+from tests.checks.rules.by_scores import ByHand, features, only
+
+
+def ids(batch: int = 3, length: int = 9) -> Tensor:
+    return torch.randint(3, 40, (batch, length), generator=torch.Generator().manual_seed(0))
+
+
+def gemma(implementation: str) -> Any:
+    config = Gemma2Config(
+        vocab_size=40,
+        hidden_size=24,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        query_pre_attn_scalar=8,
+        attn_logit_softcapping=0.2,
+        initializer_range=0.3,
+        pad_token_id=0,
+    )
+    config._attn_implementation = implementation  # noqa: SLF001  as the library's users set it
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return Gemma2ForCausalLM(config).eval()
+
+
+def bert(**changed: Any) -> Any:
+    config = BertConfig(
+        vocab_size=40,
+        hidden_size=24,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        **changed,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return BertModel(config).eval()
+
+
+def uncapped(
+    module: nn.Module, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **named: Any
+) -> tuple[Tensor, None]:
+    del module
+    k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], 1) for each in (k, v))
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=named["scaling"])
+    return y.transpose(1, 2), None
+
+
+@pytest.fixture
+def registered() -> Any:
+    ALL_ATTENTION_FUNCTIONS.register("uncapped", uncapped)
+    ALL_MASK_ATTENTION_FUNCTIONS.register("uncapped", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    yield "uncapped"
+    del ALL_ATTENTION_FUNCTIONS._global_mapping["uncapped"]  # noqa: SLF001  it has no way out
+    del ALL_MASK_ATTENTION_FUNCTIONS._global_mapping["uncapped"]  # noqa: SLF001  see above
+
+
+def test_a_function_that_leaves_out_the_cap_parts_from_eager(registered: str) -> None:
+    model = gemma(registered)
+    finding = only("AS801", model, {"input_ids": ids(), "use_cache": False})
+    assert finding.severity == "warning"
+    assert finding.evidence["switch"] == "attn_implementation='eager'"
+    assert finding.evidence["moved_by"] > finding.evidence["noise"]
+    assert "a soft cap of 0.2 where the way taken here has none" in finding.evidence["recomputed"]
+    assert finding.call == 0
+    assert set(configs_of(model).values()) == {registered}
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_the_librarys_own_two_agree_with_padding(implementation: str) -> None:
+    model = bert(attn_implementation=implementation)
+    mask = torch.ones(3, 9, dtype=torch.long)
+    assert (
+        other_implementation(Subject(model, {"input_ids": ids(), "attention_mask": mask})) is None
+    )
+    assert set(configs_of(model).values()) == {implementation}
+
+
+def test_the_configs_are_put_back_whatever_happens() -> None:
+    model = bert(attn_implementation="sdpa")
+    with pytest.raises(ValueError, match="on the way"), set_to(model, "eager"):
+        assert set(configs_of(model).values()) == {"eager"}
+        raise ValueError("on the way")
+    assert set(configs_of(model).values()) == {"sdpa"}
+
+
+def test_a_large_model_is_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "_LARGEST", 1000)
+    with pytest.raises(Skipped, match="million parameters"):
+        other_implementation(Subject(bert(attn_implementation="sdpa"), {"input_ids": ids()}))
+
+
+def test_other_models_have_none() -> None:
+    assert other_implementation(Subject(ByHand(), features())) is None
