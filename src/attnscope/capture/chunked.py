@@ -17,12 +17,14 @@ from attnscope.calls.broadcasting import repeat_kv
 from attnscope.calls.evidence import Evidence, Sizes, Spot
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Mask
+from attnscope.calls.program import map_leaves
 from attnscope.calls.recipe import Recipe
 from attnscope.calls.shapes import ShapeRow
 from attnscope.calls.tolerance import largest_relative, replay
 from attnscope.capture.gradients import Cotangent
-from attnscope.capture.provenance import Chain, Node, to_chain
-from attnscope.capture.reading.recipe import read_chunk
+from attnscope.capture.provenance import Chain, Node, Output, ancestors, path, to_chain
+from attnscope.capture.reading.recipe import Reading, read_chunk, read_first_chunk
+from attnscope.capture.reading.trails import scale_of
 from attnscope.capture.recorded import RecordedEvidence
 from attnscope.capture.recorded_gradients import gradient_through_scores
 
@@ -36,6 +38,27 @@ def is_open(nodes: list[Node]) -> bool:
     return "exp" in names and not names & _ENDS and not divided
 
 
+_PRODUCTS = frozenset("matmul rmatmul bmm mm".split())
+"""Products that nothing but their two operands enters."""
+
+
+def _way(part: RecordedEvidence) -> object:
+    """Return what tells how scores came from q·k; None where other tensors joined them."""
+    scales = [scale_of(side.trail) for side in (part.q_operand, part.k_operand)]
+    if part.start.name not in _PRODUCTS or any(isinstance(scale, Tensor) for scale in scales):
+        return None
+    steps: list[object] = [part.sizes, *scales, part.kv_index, part.axes.expansion]
+    for node in path(part.start, part.stages.scores.node)[1:]:
+        leaves: list[object] = []
+        map_leaves((node.args, node.kwargs), leaves.append)
+        joined = [leaf for leaf in leaves if isinstance(leaf, (Held, Tensor))]
+        if joined or len(node.parents) > 1 or node.random is not None:
+            return None
+        plain = [repr(leaf) for leaf in leaves if not isinstance(leaf, Output)]
+        steps.append((node.name, node.shapes, *plain))
+    return tuple(steps)
+
+
 @dataclass(eq=False)
 class ChunkedEvidence(Evidence):
     """Several recorded products over chunks of the keys, and the division that ends them."""
@@ -47,9 +70,11 @@ class ChunkedEvidence(Evidence):
 
     def __post_init__(self) -> None:
         """Let each chunk hand out its scores before a running maximum was subtracted."""
+        self._readings: dict[object, Reading] = {}
         for part in self.parts:
-            part.__dict__.pop("reading", None)
-            part.read = read_chunk
+            for known in ("chain", "reading"):
+                part.__dict__.pop(known, None)
+            part.read, part.write_chain = self._read_part, self._chain_of
 
     def fits(self) -> bool:
         """Return whether the chunks share queries and differ in keys alone."""
@@ -93,6 +118,40 @@ class ChunkedEvidence(Evidence):
             normaliser_axis="keys" if named == "softmax" else "unknown",
             unknown=tuple(sorted(unknown)),
         )
+
+    def _read_part(self, part: RecordedEvidence) -> Reading:
+        """Read one chunk, or take what was read of one that went the very same way."""
+        way = _way(part)
+        known = self._readings.get(way) if way is not None else None
+        if known is None:
+            known = read_first_chunk(part) if part is self.parts[0] else read_chunk(part)
+            self._readings[way] = known
+        return replace(known, scores=part.stages.scores, weights=part.stages.weights)
+
+    def _chain_of(self, part: RecordedEvidence) -> Chain:
+        """Write one chunk as a program that takes the running maximum as it was, where it can."""
+        if self._before is None:
+            return to_chain(part.ends)
+        return to_chain(part.ends, since=part.start.sequence, before=self._before)
+
+    @cached_property
+    def _before(self) -> dict[tuple[int, int], Held] | None:
+        """What chunks take of earlier ones; None where memory was written to, so it may be gone."""
+        wanted: dict[tuple[int, int], int] = {}
+        for part in self.parts:
+            first = part.start.sequence
+            for node in ancestors(part.ends, since=first):
+                if node.writes or node.target is not None:
+                    return None
+                for output in node.values():
+                    if output.node.sequence < first:
+                        key = (id(output.node), output.index)
+                        wanted[key] = self.chain.position(output.node, output.index)
+        if not wanted:
+            return {}
+        with torch.no_grad():
+            values = self.chain.program.run(wanted.values())
+        return {key: Held(values[position]) for key, position in wanted.items()}
 
     def _mask(self, recipes: list[Recipe]) -> Mask:
         if not any(recipe.mask.hides for recipe in recipes):

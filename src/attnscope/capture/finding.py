@@ -11,7 +11,15 @@ from torch import Tensor
 from attnscope.calls.held import Held
 from attnscope.calls.program import map_leaves
 from attnscope.capture.found import Found
-from attnscope.capture.provenance import Node, Output, ancestors, bypasses, leads_to, unsummed
+from attnscope.capture.provenance import (
+    Node,
+    Output,
+    ancestors,
+    bypasses,
+    leads_to,
+    nearest,
+    unsummed_starts,
+)
 from attnscope.capture.reading.axes import (
     AxesReading,
     NotAttentionError,
@@ -24,6 +32,13 @@ from attnscope.capture.trail import Trail
 
 _EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
 _SHORT = 16
+
+
+def behind(found: Found, *, chunked: bool) -> list[Node]:
+    """Return what attention came from; chunked: of chunks of the keys, without earlier ones."""
+    if chunked:
+        return nearest(found.weights.node, found.node)
+    return ancestors([found.weights.node, found.node])
 
 
 class Finder:
@@ -125,7 +140,7 @@ def _starts(nodes: list[Node], weights: Node) -> list[Node]:
     Such are the products of earlier chunks, of which the later ones know a running maximum.
     """
     starts = [node for node in nodes if node.starts]
-    near = unsummed(weights)
+    near = {id(node) for node in unsummed_starts(weights)}
     return [node for node in starts if id(node) in near] or starts
 
 

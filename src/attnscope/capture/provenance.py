@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -99,16 +99,38 @@ def _collect(leaf: Any, found: set[Output]) -> Any:
     return leaf
 
 
-def ancestors(nodes: Iterable[Node]) -> list[Node]:
-    """Return `nodes` and all they come from, in the order they happened."""
+def ancestors(nodes: Iterable[Node], *, since: int = 0) -> list[Node]:
+    """Return `nodes` and all they come from, in the order they happened.
+
+    since: the sequence number of the first node that matters; what came before is not looked at.
+    """
     seen: dict[int, Node] = {}
     waiting = list(nodes)
     while waiting:
         node = waiting.pop()
-        if id(node) not in seen:
+        if node.sequence >= since and id(node) not in seen:
             seen[id(node)] = node
             waiting.extend(node.parents)
     return sorted(seen.values(), key=lambda node: node.sequence)
+
+
+def path(start: Node, last: Node) -> list[Node]:
+    """Return the nodes on the ways from `start` to `last`, both included, in order."""
+    reached, found = {id(start)}, []
+    for node in ancestors([last], since=start.sequence):
+        if node is start or any(id(parent) in reached for parent in node.parents):
+            reached.add(id(node))
+            found.append(node)
+    return found
+
+
+def nearest(last: Node, final: Node) -> list[Node]:
+    """Return what `last` and `final` come from, from the first product on that led there unsummed.
+
+    What lies before is a history that only sums or maxima of earlier products came from.
+    """
+    starts = [node.sequence for node in unsummed_starts(last)]
+    return ancestors([last, final], since=min(starts, default=0))
 
 
 _SUMS = frozenset("sum mean amax amin max min logsumexp norm prod std var argmax".split())
@@ -119,16 +141,19 @@ def leads_to(start: Node, last: Node) -> bool:
     return _reaches(start, last, lambda node: node.name in _SUMS)
 
 
-def unsummed(last: Node) -> set[int]:
-    """Return identities of the nodes that `last` comes from on a way that sums nothing up."""
-    waiting, seen = [last], set()
+def unsummed_starts(last: Node) -> list[Node]:
+    """Return the products that `last` comes from on a way that sums nothing up."""
+    waiting, seen, found = [last], set(), []
     while waiting:
         node = waiting.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            if node.starts or node.name not in _SUMS:
-                waiting.extend(node.parents)
-    return seen
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.starts:
+            found.append(node)
+        if node.starts or node.name not in _SUMS:
+            waiting.extend(node.parents)
+    return found
 
 
 def bypasses(start: Node, last: Node) -> bool:
@@ -180,9 +205,16 @@ class Chain:
         return self.program.run([position, *self.changes_of(output)], given)[position]
 
 
-def to_chain(last: Iterable[Node]) -> Chain:
-    """Write the history of `last` as a program."""
-    nodes = ancestors(last)
+Before: TypeAlias = Mapping[tuple[int, int], Held]
+"""What is known of outputs of nodes: by the identity of the node and the number of the output."""
+
+
+def to_chain(last: Iterable[Node], *, since: int = 0, before: Before | None = None) -> Chain:
+    """Write the history of `last` as a program.
+
+    since: the sequence number of its first node; before: the outputs that it takes of earlier ones.
+    """
+    nodes = ancestors(last, since=since)
     numbers = itertools.count()
     positions: dict[tuple[int, int], int] = {}
     inputs: dict[int, Held] = {}
@@ -190,7 +222,10 @@ def to_chain(last: Iterable[Node]) -> Chain:
 
     def place(leaf: Any) -> Any:
         if isinstance(leaf, Output):
-            return Value(positions[(id(leaf.node), leaf.index)])
+            made = positions.get((id(leaf.node), leaf.index))
+            if made is not None:
+                return Value(made)
+            leaf = (before or {})[(id(leaf.node), leaf.index)]
         if isinstance(leaf, Held):
             number = known.get(id(leaf))
             if number is None:
@@ -213,6 +248,7 @@ def to_chain(last: Iterable[Node]) -> Chain:
             positions[(id(parent), index)]
             for parent in node.parents
             for index in range(len(parent.shapes))
+            if (id(parent), index) in positions
         )
         operations.append(
             Operation(

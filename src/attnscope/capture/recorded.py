@@ -53,12 +53,16 @@ class Product:
         return self.last or self.node
 
 
+def _whole_chain(evidence: RecordedEvidence) -> Chain:
+    return to_chain(evidence.ends)
+
+
 @dataclass(eq=False)
 class RecordedEvidence(Evidence):
     """A program from q·k to the context, with the names of its axes.
 
     start: the product q·k; name_axes: reads its axes; weights: what met v; products: one or more
-    products with values; read: how the recipe is read.
+    products with values; read: how the recipe is read; write_chain: how the program is written.
     """
 
     start: Node
@@ -66,6 +70,7 @@ class RecordedEvidence(Evidence):
     weights: Output
     products: list[Product] = field(default_factory=list)
     read: Callable[[RecordedEvidence], Reading] = read_recipe
+    write_chain: Callable[[RecordedEvidence], Chain] = _whole_chain
 
     @cached_property
     def axes(self) -> AxesReading:
@@ -75,7 +80,12 @@ class RecordedEvidence(Evidence):
     @cached_property
     def chain(self) -> Chain:
         """The recorded operations as a program."""
-        return to_chain([self.weights.node, *(product.end for product in self.products)])
+        return self.write_chain(self)
+
+    @property
+    def ends(self) -> list[Node]:
+        """The operations that the program ends with."""
+        return [self.weights.node, *(product.end for product in self.products)]
 
     @cached_property
     def stages(self) -> Stages:

@@ -18,7 +18,7 @@ from attnscope.calls.program import RandomState, random_state
 from attnscope.calls.trace import Trace, Unseen
 from attnscope.capture.adapters import ADAPTERS, REBOUND
 from attnscope.capture.chunked import ChunkedEvidence, is_open
-from attnscope.capture.finding import Finder
+from attnscope.capture.finding import Finder, behind
 from attnscope.capture.found import Found, Outcome
 from attnscope.capture.fused import fused_evidence
 from attnscope.capture.gradients import Cotangent, is_batched
@@ -108,7 +108,7 @@ class Session:
             return Outcome()
         if self._joins(found, place):
             return Outcome()
-        nodes = ancestors([found.weights.node, found.node])
+        nodes = behind(found, chunked=bool(self._open))
         best = self._finder.find(nodes, found)
         if best is None:
             return None

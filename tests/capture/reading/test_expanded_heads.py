@@ -32,7 +32,7 @@ class Grouped(nn.Module):
         q = self.q(x).view(b, n, 4, 8).transpose(1, 2)
         k, v = self.kv(x).view(b, n, 2, 2, 8).permute(2, 0, 3, 1, 4)
         k, v = self.expanded(k), self.expanded(v)
-        return ((q @ k.mT * 8**-0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return ((q @ k.mT * 8**-0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("way", [*IN_PLACE, *TILED])

@@ -41,10 +41,10 @@ def gemma(implementation: str) -> Any:
         initializer_range=0.3,
         pad_token_id=0,
     )
-    config._attn_implementation = implementation  # noqa: SLF001  as the library's users set it
+    config._attn_implementation = implementation
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return Gemma2ForCausalLM(config).eval()
+        return Gemma2ForCausalLM(config).train(mode=False)
 
 
 def bert(**changed: Any) -> Any:
@@ -58,7 +58,7 @@ def bert(**changed: Any) -> Any:
     )
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return BertModel(config).eval()
+        return BertModel(config).train(mode=False)
 
 
 def uncapped(
@@ -75,8 +75,8 @@ def registered() -> Any:
     ALL_ATTENTION_FUNCTIONS.register("uncapped", uncapped)
     ALL_MASK_ATTENTION_FUNCTIONS.register("uncapped", ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
     yield "uncapped"
-    del ALL_ATTENTION_FUNCTIONS._global_mapping["uncapped"]  # noqa: SLF001  it has no way out
-    del ALL_MASK_ATTENTION_FUNCTIONS._global_mapping["uncapped"]  # noqa: SLF001  see above
+    del ALL_ATTENTION_FUNCTIONS._global_mapping["uncapped"]
+    del ALL_MASK_ATTENTION_FUNCTIONS._global_mapping["uncapped"]
 
 
 def test_a_function_that_leaves_out_the_cap_parts_from_eager(registered: str) -> None:
@@ -102,9 +102,14 @@ def test_the_librarys_own_two_agree_with_padding(implementation: str) -> None:
 
 def test_the_configs_are_put_back_whatever_happens() -> None:
     model = bert(attn_implementation="sdpa")
-    with pytest.raises(ValueError, match="on the way"), set_to(model, "eager"):
-        assert set(configs_of(model).values()) == {"eager"}
-        raise ValueError("on the way")
+
+    def run() -> None:
+        with set_to(model, "eager"):
+            assert set(configs_of(model).values()) == {"eager"}
+            raise ValueError("on the way")
+
+    with pytest.raises(ValueError, match="on the way"):
+        run()
     assert set(configs_of(model).values()) == {"sdpa"}
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnscope.calls.held import Held
 from attnscope.capture.functions import Kind, kind_of
-from attnscope.capture.provenance import Node, Output, ancestors
+from attnscope.capture.provenance import Node, Output, ancestors, path
 
 if TYPE_CHECKING:
     from attnscope.capture.recorded import RecordedEvidence
@@ -22,17 +22,18 @@ _LAYOUT_ONLY = frozenset(
 
 def between(scores: Output, weights: Output) -> list[Output]:
     """Return the values that may be the weights: from the scores on, as far as what meets v."""
-    last = ancestors([weights.node])
-    return [Output(n, 0) for n in last if n.sequence > scores.node.sequence and n.shapes]
+    last = ancestors([weights.node], since=scores.node.sequence + 1)
+    return [Output(n, 0) for n in last if n.shapes]
 
 
 def what_comes_after(evidence: RecordedEvidence, weights: Output) -> tuple[float, tuple[str, ...]]:
     """Return dropout's probability and the kinds of operation between the weights and v."""
     dropout, kinds = 0.0, []
+    following = {id(node) for node in path(weights.node, evidence.weights.node)}
     for output in between(weights, evidence.weights):
         node = output.node
         name = node.name.removesuffix("_")
-        if weights.node not in ancestors([node]):
+        if id(node) not in following:
             continue
         if kind_of(node.function) is Kind.RANDOM and "dropout" in name:
             dropout = max(dropout, _probability(node))

@@ -69,11 +69,20 @@ def _doubts(reading: Reading) -> int:
     return 2 * len(reading.recipe.unknown) + int(shifts)
 
 
+def read_first_chunk(evidence: RecordedEvidence) -> Reading:
+    """Read the first chunk of the keys: scores as they are, before a maximum is subtracted."""
+    with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
+        return _finished(evidence, _read_from(evidence.stages.scores, evidence))
+
+
 def read_chunk(evidence: RecordedEvidence) -> Reading:
-    """Read one chunk of the keys: scores as they are, before a running maximum is subtracted."""
+    """Read a later chunk: its scores alone, since one chunk's weights are no normaliser's."""
     stages = evidence.stages
     with torch.no_grad(), torch._C.DisableTorchFunction():  # noqa: SLF001
-        return _finished(evidence, _read_from(stages.scores, evidence))
+        probe = _Probe(evidence, stages.scores)
+        scores = read_scores(probe, probe.raw, probe.scores())
+        recipe = _with_scores(_unread(evidence), scores, evidence)
+        return _finished(evidence, Reading(recipe, stages.scores, stages.weights))
 
 
 def _unread(evidence: RecordedEvidence) -> Recipe:

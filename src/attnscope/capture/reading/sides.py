@@ -382,7 +382,6 @@ class Sides:
         return arranged(ordered, ("batch", "heads", "queries", "dim"))
 
     def _expansion(self, k_at: int, sizes: Sizes, k: Arrangement) -> str:
-        """Return how kv heads met the query heads in q·k."""
         if sizes.kv_heads == sizes.heads:
             return "none"
         operand = self.left if k_at == 0 else self.right

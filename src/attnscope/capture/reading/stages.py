@@ -7,7 +7,7 @@ from typing import Any
 
 from attnscope.calls.held import Held
 from attnscope.capture.functions import SOFTMAXES
-from attnscope.capture.provenance import Node, Output, ancestors
+from attnscope.capture.provenance import Node, Output, ancestors, path
 from attnscope.capture.reading.axesreading import AxesReading
 
 
@@ -30,20 +30,20 @@ class Stages:
 
 def find_stages(start: Node, weights: Output, axes: AxesReading) -> Stages:
     """Find scores and weights among the operations between q·k and v."""
-    path = [node for node in ancestors([weights.node]) if start in ancestors([node])]
-    softmax = outermost_softmaxes(path)
+    way = path(start, weights.node)
+    softmax = outermost_softmaxes(way)
     if softmax:
         node = softmax[0]
         scores, leaves = input_of(node), Output(node, 0)
         if node.name == "log_softmax":
-            after = (Output(n, 0) for n in path if n.name == "exp" and node in n.parents)
+            after = (Output(n, 0) for n in way if n.name == "exp" and node in n.parents)
             leaves = next(after, leaves)
         named = _NAMES.get(node.name, node.name)
         before = columns_before(axes, scores)
         return Stages(scores, leaves, named, dimension_of(node), before)
-    nodes = [n for n in path if n.normaliser]
-    nodes = [n for n in nodes if n.name.removesuffix("_") not in _INNER] or nodes or path[-1:]
-    inputs = [output for n in nodes[:_TRIED] for output in _shifted(input_of(n), path)]
+    nodes = [n for n in way if n.normaliser]
+    nodes = [n for n in nodes if n.name.removesuffix("_") not in _INNER] or nodes or way[-1:]
+    inputs = [output for n in nodes[:_TRIED] for output in _shifted(input_of(n), way)]
     first = inputs[0]
     others = {(id(output.node), output.index): output for output in inputs[1:]}
     before = columns_before(axes, first)
@@ -74,10 +74,10 @@ def input_of(node: Node) -> Output:
     return Output(node.parents[0], 0)
 
 
-def _shifted(output: Output, path: list[Node]) -> list[Output]:
+def _shifted(output: Output, way: list[Node]) -> list[Output]:
     """Return `output`, after the scores behind `scores - scores.max()` where it is such."""
     node = output.node
-    if node.name.removesuffix("_") in {"sub", "add"} and node in path and len(node.args) > 1:
+    if node.name.removesuffix("_") in {"sub", "add"} and node in way and len(node.args) > 1:
         first, second = node.args[0], node.args[1]
         shape = node.shapes[0]
         by_row = isinstance(second, Held) and second.shape[-1:] == (1,) and shape[-1:] != (1,)

@@ -199,6 +199,27 @@ def _embedding(match: re.Match[str], _raised: Raised) -> Words:
     )
 
 
+def _projected(match: re.Match[str], _raised: Raised) -> Words:
+    name, wanted, given = match.groups()
+    made, received = (sizes.split(",")[-1].strip() for sizes in (given, wanted))
+    return (
+        "projection-width",
+        f"the projection of {name} was made for {made} features and is given {received}",
+        (
+            "kdim and vdim are the widths of key and value as they are handed over: leave them out "
+            "where these have the query's width, or give the keys and values that they are for."
+        ),
+    )
+
+
+def _apart(match: re.Match[str], _raised: Raised) -> Words:
+    return (
+        "sizes",
+        f"key and value, or query, don't fit each other: {match.group(0)[:160]}",
+        "key and value hold one row for each token of one sequence: give both the same one.",
+    )
+
+
 def _divide(match: re.Match[str], _raised: Raised) -> Words:
     return (
         "head-count",
@@ -257,6 +278,11 @@ _KINDS: tuple[tuple[str, Callable[[re.Match[str], Raised], Words]], ...] = (
     (r"split_with_sizes expects.*|unflatten: .*", _split),
     (r"einsum\(\): .*", _letters),
     (r"embedding dimension of (\d+), but got (\d+)", _embedding),
+    (
+        r"expecting (\w+) weights shape of \(([\d, ]+)\), but got torch\.Size\(\[([\d, ]+)\]\)",
+        _projected,
+    ),
+    (r"key's sequence and batch dims .*|key shape .* does not match value shape.*", _apart),
     (
         (
             r"[Nn]umber of heads in key and value.*|must be divisible by.*|"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.decoding.helpers import line_of_caller
 from attnscope.checks.decoding.keeping import line_of_state
 from attnscope.checks.decoding.matching import Stretch
 from attnscope.checks.decoding.parting import Parting, first_parting
 from attnscope.checks.probes.cached_steps import Departure
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.visibility.caller import line_of_call
 from attnscope.differ.sides.caches import fresh
 from attnscope.differ.sides.side import Side
 from attnscope.differ.sides.subject import Subject as Watched
@@ -46,8 +50,34 @@ def runs_of(subject: Subject, found: Departure) -> tuple[Side, Side, Stretch] | 
 
 def parting_of(subject: Subject, found: Departure) -> Parting | None:
     """Return where a way of decoding parts from the full pass."""
-    runs = runs_of(subject, found)
-    return None if runs is None else first_parting(*runs, bounded="window" in subject.expect)
+    runs, stepper = runs_of(subject, found), found.stepper
+    if runs is None or stepper is None:
+        return None
+    full, step, _ = runs
+    place, right = first_parting(*runs, bounded="window" in subject.expect)
+    if place is None or place.made is None:
+        return place
+    if place.handed:
+        line = line_of_call(subject, _module_of(step, place.made))
+        return replace(place, line=line or place.line)
+    run = stepper.whole if place.in_full else stepper.ready(list(found.ends), found.step)
+    numbers = _everything(full, place.made) if place.in_full else right
+    line = line_of_caller(run, full if place.in_full else step, place.made, numbers)
+    return replace(place, line=line or place.line)
+
+
+def _module_of(side: Side, operation: Operation) -> str:
+    """Return the path of the module whose keys or values an operation makes; "" where none is."""
+    for located in side.located:
+        ends = tuple(value for name in ("k", "v") for value, _ in located.spots.get(name, []))
+        if operation in side.tape.program.needed(ends, {}):
+            return located.call.module
+    return ""
+
+
+def _everything(side: Side, operation: Operation) -> set[int]:
+    """Return the numbers of all operations but one: in a full pass, they are right."""
+    return {at for at, each in enumerate(side.tape.operations) if each is not operation}
 
 
 def line_left_behind(subject: Subject) -> Source | None:

@@ -35,22 +35,30 @@ _JOINS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Parting:
-    """Where a step parts from the full pass: line, operation, and what is wrong there in words."""
+    """Where a step parts from the full pass: line, operation, and what is wrong there in words.
+
+    made: the operation, one of the step or (in_full) of the full pass. handed: the joining of what
+    a caller handed to the wrong layer.
+    """
 
     line: Source | None
     operation: str
     what: str
+    made: Operation | None = None
+    in_full: bool = False
+    handed: bool = False
 
 
 def first_parting(
     full: Side, step: Side, stretch: Stretch, *, bounded: bool = False
-) -> Parting | None:
-    """Return where a step parts from the full pass; None: no pair of operations shows it.
+) -> tuple[Parting | None, set[int]]:
+    """Return where a step parts from the full pass, and the numbers of operations that don't.
 
     bounded: a cache is meant to keep some of the tokens alone.
     """
     walk = _Walk(full, step, stretch)
-    return (None if bounded else walk.lost()) or walk.first()
+    found = (None if bounded else walk.lost()) or walk.first()
+    return found, walk.right() if found is not None and found.made is not None else set()
 
 
 @dataclass(eq=False)
@@ -116,9 +124,16 @@ class _Walk:
                 found = self._of_value(ours, theirs)
                 if found is not None:
                     return found
-        return Parting(
-            operation.source, operation.name, "gives another result than in the full pass"
-        )
+        return _other_result(operation)
+
+    def right(self) -> set[int]:
+        """Return the numbers of the operations whose results are those of the full pass."""
+        operations = self.step.tape.operations
+        return {
+            number
+            for number, partner in self.partners.items()
+            if self._agree(partner.defines, operations[number].defines) is True
+        }
 
     def _of_value(self, ours: int, theirs: int) -> Parting | None:
         """Return what made a value of the step wrong that should be `theirs` of the full pass."""
@@ -129,13 +144,11 @@ class _Walk:
             if maker is None:  # from outside: positions, or what was kept
                 return None
             if maker.name in _JOINS:
-                return self._of_join(maker, expected)
+                return self._of_join(maker, theirs)
             before = [v for v in maker.values() if v not in self.step.weights]
             wrong = [v for v in before if self._wrong(v, expected)]
             if not wrong:
-                return Parting(
-                    maker.source, maker.name, "gives another result than in the full pass"
-                )
+                return _other_result(maker)
             value = wrong[0]
         return None
 
@@ -148,12 +161,19 @@ class _Walk:
             and self.stretch.agree(expected, tensor) is False
         )
 
-    def _of_join(self, join: Operation, expected: Tensor) -> Parting:
+    def _of_join(self, join: Operation, theirs: int) -> Parting:
         """Return whether the joining is at fault, or what was kept of the tokens before."""
+        expected = self._value(self.full, theirs)
         kept = [v for v in self._kept(join) if self._value(self.step, v).dim() == expected.dim()]
         past = Stretch(0, self.stretch.start, self.stretch.length, self.stretch.batch)
         for value in kept:
             if past.agree(expected, self._value(self.step, value)) is not True:
+                again = self._made_again(theirs, past, value)
+                if again is not None:
+                    return again
+                if len([op for op in self.step.tape.users[value] if op.name in _JOINS]) > 1:
+                    what = "joins what another layer kept"
+                    return Parting(join.source, join.name, what, join, handed=True)
                 line = line_of_keeping(join.source)
                 return Parting(
                     line or join.source,
@@ -164,7 +184,23 @@ class _Walk:
             join.source,
             join.name,
             "puts old and new tokens together otherwise than in the full pass",
+            join,
         )
+
+    def _made_again(self, theirs: int, past: Stretch, kept: int) -> Parting | None:
+        """Return what makes the kept tokens of the joined ones, and so is applied to them twice."""
+        reached, tape = {theirs}, self.full.tape
+        for operation in tape.operations:
+            if reached.isdisjoint(operation.values()):
+                continue
+            reached.update(operation.defines)
+            for value in operation.defines:
+                if past.agree(self._value(self.full, value), self._value(self.step, kept)) is True:
+                    what = "is applied again to tokens that were kept with it applied"
+                    return Parting(operation.source, operation.name, what, operation, in_full=True)
+            if len(reached) > _DEEPEST:
+                break
+        return None
 
     def _kept(self, join: Operation) -> Iterator[int]:
         """Iterate over the values that come from outside the step, and join new ones."""
@@ -174,6 +210,11 @@ class _Walk:
 
     def _value(self, side: Side, value: int) -> Tensor:
         return side.tape.tensors[value].detach()
+
+
+def _other_result(operation: Operation) -> Parting:
+    what = "gives another result than in the full pass"
+    return Parting(operation.source, operation.name, what, operation)
 
 
 def _place(operation: Operation) -> tuple[str, int, str]:

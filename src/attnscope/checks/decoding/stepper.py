@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,11 +128,21 @@ class Stepper:
 
     def watched_step(self, ends: list[int], number: int) -> Side:
         """Return step `number` (from 0) under watch, after those before it."""
+        model, past = self._come_to(ends, number)
+        return self._watch(model, self.step(*ends[number : number + 2]), self._more(past))
+
+    def ready(self, ends: list[int], number: int) -> Callable[[], Any]:
+        """Return what runs step `number` as it is, after those before it."""
+        model, past = self._come_to(ends, number)
+        return lambda: self.call(model, self.step(*ends[number : number + 2]), past)
+
+    def _come_to(self, ends: list[int], number: int) -> tuple[nn.Module, Any]:
+        """Return a model that has run the steps before a step, and what they left."""
         model = self.model()
         past = self.past(model)
         for start, stop in itertools.pairwise(ends[: number + 1]):
             past = self.kept(self.call(model, self.step(start, stop), past), past)
-        return self._watch(model, self.step(*ends[number : number + 2]), self._more(past))
+        return model, past
 
     def watched_whole(self) -> Side:
         """Return the full pass under watch."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attnscope.checks.influence import moved
 from attnscope.checks.masking.seen import NOTHING, Seen
+from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along
@@ -61,6 +62,9 @@ def _found(subject: Subject, seen: Seen) -> Empty | None:
         return _made("nan", hollow, float("nan"), lost) if lost else None
     given = torch.where(rows[..., None], weights, torch.zeros_like(weights)).nan_to_num(0.0)
     spread = rows & (given.amax(-1) > NOTHING)
+    lost = _lost_by_user(subject)
+    if lost:
+        return _made("nan", rows, float("nan"), lost)
     if not bool(spread.any()) or len(spots) != 1:
         return None
     ((value, spot),) = spots
@@ -69,6 +73,19 @@ def _found(subject: Subject, seen: Seen) -> Empty | None:
     other = spot.write(torch.where(spread[..., None], fresh, context))
     reaches = _reached(subject, seen, spread, {value: other})
     return _made("uniform", spread, float(given.max()), reaches) if reaches else None
+
+
+def _lost_by_user(subject: Subject) -> int:
+    """Return how many entries of the output are NaN as the user runs it, and not when watched.
+
+    A fused layer without gradients gives NaN for such rows where its parts give zeros.
+    """
+    if any(bool(each.isnan().any()) for each in subject.base.outputs.values()):
+        return 0
+    try:
+        return int(subject.output.isnan().sum())
+    except Skipped:
+        return 0
 
 
 def _made(gives: Literal["nan", "uniform"], rows: Tensor, weight: float, reaches: int) -> Empty:
@@ -113,4 +130,11 @@ def _tokens(
     if padding is not None and padding.given:
         return int((flat & padding.real(subject.given)).sum())
     everywhere = empty.all(0, keepdim=True)  # no padding: the same query of every sample
-    return int((flat & (~empty | everywhere)).sum())
+    return int((flat & (~empty | everywhere | _within(empty))).sum())
+
+
+def _within(empty: Tensor) -> Tensor:
+    """Return the empty rows that have others before and behind them: no padding is there."""
+    before = (~empty).cummax(1).values
+    behind = (~empty).flip(1).cummax(1).values.flip(1)
+    return empty & before & behind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -21,7 +21,14 @@ from attnscope.capture.functions import operation_name
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Frame", "frames_at", "line_of_missing", "line_of_wrong", "unread"]
+__all__ = [
+    "Frame",
+    "frames_at",
+    "frames_of_run",
+    "line_of_missing",
+    "line_of_wrong",
+    "unread",
+]
 
 _TORCH = str(Path(torch.__file__).resolve().parent)
 _PACKAGE = str(Path(__file__).resolve().parents[2])
@@ -114,19 +121,40 @@ def frames_at(subject: Subject, operation: Operation) -> tuple[Frame, ...]:
     if source is None:
         return ()
 
-    def made() -> list[tuple[str, tuple[Frame, ...]]]:
-        stacks = _Stacks(source)
-        try:
-            with stacks:
-                subject.raw()
-        except Skipped:
-            return []
-        return stacks.found
+    key = ("frames", source.file, source.line)
+    found = subject.once(key, lambda: _stacks_of(source, subject.raw))
+    return _frames_of(found, operation, source, subject.base.tape.operations)
 
-    found = subject.once(("frames", source.file, source.line), made)
+
+def frames_of_run(
+    run: Callable[[], Any], operation: Operation, operations: Sequence[Operation]
+) -> tuple[Frame, ...]:
+    """Return the functions around one of the operations of another run, which is run again."""
+    source = operation.source
+    if source is None:
+        return ()
+    return _frames_of(_stacks_of(source, run), operation, source, operations)
+
+
+def _stacks_of(source: Source, run: Callable[[], Any]) -> list[tuple[str, tuple[Frame, ...]]]:
+    stacks = _Stacks(source)
+    try:
+        with stacks:
+            run()
+    except Skipped:
+        return []
+    return stacks.found
+
+
+def _frames_of(
+    found: list[tuple[str, tuple[Frame, ...]]],
+    operation: Operation,
+    source: Source,
+    operations: Sequence[Operation],
+) -> tuple[Frame, ...]:
     alike = [
         op
-        for op in subject.base.tape.operations
+        for op in operations
         if op.name == operation.name
         and op.source is not None
         and (op.source.file, op.source.line) == (source.file, source.line)

@@ -74,7 +74,9 @@ class Hide:
             return ~marked if self.inverted else marked
         if self.kind == "times":
             return joined == 0
-        return hides_where(joined * self.factor)
+        bias = joined * self.factor
+        hidden = hides_where(bias)
+        return hidden if bool(hidden.any()) or not _is_soft_mask(bias) else bias < 0
 
 
 def _rest(hide: Hide) -> tuple[Any, ...]:
@@ -135,17 +137,20 @@ class _Path:
         return not self.values.isdisjoint(operation.defines)
 
 
-def hides_of(course: Course) -> list[Hide]:
-    """Return the operations of a call that hide keys, in order."""
+def hides_of(course: Course, masks: frozenset[int] = frozenset()) -> list[Hide]:
+    """Return the operations of a call that hide keys, in order.
+
+    masks: inputs that are masks. What is added and made of them alone is a mask however low it is.
+    """
     found: list[Hide] = []
     path = _Path(course)
     if len(course.main) == 1:
-        return [*_of_kernel(course)]
+        return [*_of_kernel(course, masks)]
     for operation in course.main:
         if operation is course.softmax:
             break
         if path.passes(operation):
-            found += _of(course, operation, path.joined(operation))
+            found += _of(course, operation, path.joined(operation), masks)
     return found
 
 
@@ -165,7 +170,7 @@ def late_hides_of(course: Course) -> list[Hide]:
     return found
 
 
-def _of_kernel(course: Course) -> Iterator[Hide]:
+def _of_kernel(course: Course, masks: frozenset[int]) -> Iterator[Hide]:
     """Read the mask that `scaled_dot_product_attention` was given."""
     operation = course.main[0]
     if operation.name != "scaled_dot_product_attention":
@@ -178,10 +183,15 @@ def _of_kernel(course: Course) -> Iterator[Hide]:
     if tensor.dtype == torch.bool:
         yield Hide(operation, "keep", mask.index, float("-inf"), inverted=True)
     else:
-        yield from _of_bias(course, operation, mask.index, 1.0)
+        yield from _of_bias(course, operation, mask.index, 1.0, masks)
 
 
-def _of(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
+def _of(
+    course: Course,
+    operation: Operation,
+    joined: set[int],
+    masks: frozenset[int] = frozenset(),
+) -> Iterator[Hide]:
     name = operation.name.removesuffix("_")
     if name in {"tril", "triu"}:
         yield Hide(operation, "triangle", None, 0.0)
@@ -192,7 +202,7 @@ def _of(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide
     elif name == "setitem":
         yield from _of_setitem(course, operation, joined)
     elif name in {"add", "sub", "rsub", "radd", "baddbmm"}:
-        yield from _of_sum(course, operation, joined)
+        yield from _of_sum(course, operation, joined, masks)
     elif name in {"mul", "rmul"}:
         for value in sorted(joined):
             tensor = course.tape.tensors[value].detach()
@@ -200,7 +210,9 @@ def _of(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide
                 yield Hide(operation, "times", value, 0.0)
 
 
-def _of_sum(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
+def _of_sum(
+    course: Course, operation: Operation, joined: set[int], masks: frozenset[int]
+) -> Iterator[Hide]:
     name = operation.name.removesuffix("_")
     first = operation.args[0] if operation.args else None
     if operation.kwargs.get("beta") == 0:
@@ -209,7 +221,7 @@ def _of_sum(course: Course, operation: Operation, joined: set[int]) -> Iterator[
     for value in biases:
         minus = name == "sub" and not (isinstance(first, Value) and first.index == value)
         if value in joined:
-            yield from _of_bias(course, operation, value, -1.0 if minus else 1.0)
+            yield from _of_bias(course, operation, value, -1.0 if minus else 1.0, masks)
 
 
 def _of_fill(course: Course, operation: Operation, joined: set[int]) -> Iterator[Hide]:
@@ -250,19 +262,54 @@ def _of_setitem(course: Course, operation: Operation, joined: set[int]) -> Itera
             yield Hide(operation, "fill", index.index, fill)
 
 
-def _of_bias(course: Course, operation: Operation, value: int, factor: float) -> Iterator[Hide]:
+def _of_bias(
+    course: Course, operation: Operation, value: int, factor: float, masks: frozenset[int]
+) -> Iterator[Hide]:
     if value in course.located.weights:
         return
     bias = course.tape.tensors[value].detach().double() * factor
     if bias.dim() < 2:
         return
     hidden = hides_where(bias)
-    if not bool(hidden.any()):
-        return
     given = bias[hidden]
-    if DEEP < float(given.max()) < HIGH and _is_learned(course, value):
+    highest = float(given.max()) if given.numel() else 0.0
+    learned = highest > DEEP and _is_learned(course, value)
+    if given.numel() and not learned:
+        yield Hide(operation, "bias", value, highest, factor=factor)
         return
-    yield Hide(operation, "bias", value, float(given.max()), factor=factor)
+    for addend in _addends(course, value):
+        part = course.tape.tensors[addend].detach().double() * factor
+        extreme = bool(((part >= HIGH) | (part <= DEEP)).any()) and not _is_learned(course, addend)
+        if extreme or (_is_soft_mask(part) and _is_made_of(course, addend, masks)):
+            hidden = hides_where(part)
+            fill = float(part[hidden].max()) if extreme else float(part.min())
+            yield Hide(operation, "bias", addend, fill, factor=factor)
+
+
+def _addends(course: Course, value: int) -> Iterator[int]:
+    """Iterate over what a bias is the sum of, itself where it is none."""
+    maker = course.tape.maker.get(value)
+    if maker is None or maker.name.removesuffix("_") not in {"add", "radd", "iadd"}:
+        yield value
+        return
+    for operand in maker.values():
+        if course.tape.tensors[operand].dim() > 1:
+            yield from _addends(course, operand)
+
+
+def _is_soft_mask(bias: Tensor) -> bool:
+    """Return whether a bias is 0 here and one number below 0 there."""
+    if bias.dim() < 2 or bias.shape[-1] < _SHORTEST or bool((bias > 0).any()):
+        return False
+    values = torch.unique(bias)
+    return len(values) == 2 and float(values[1]) == 0.0
+
+
+def _is_made_of(course: Course, value: int, masks: frozenset[int]) -> bool:
+    """Return whether a value is made of masks, and of nothing that is learned."""
+    behind = course.tape.program.needed((value,), {})
+    used = {value, *(each for operation in behind for each in operation.values())}
+    return not masks.isdisjoint(used) and used.isdisjoint(course.located.weights)
 
 
 def _is_learned(course: Course, value: int) -> bool:

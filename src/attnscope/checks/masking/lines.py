@@ -20,7 +20,10 @@ __all__ = [
     "line_of_hiding",
     "line_of_making",
     "line_of_softmax",
+    "tiling_behind",
 ]
+
+_TILES = frozenset({"repeat", "tile", "repeat_interleave"})
 
 
 def behind(seen: Seen, hide: Hide) -> tuple[Operation, ...]:
@@ -84,6 +87,15 @@ def line_of_hiding(seen: Seen, hide: Hide | None) -> Source:
             line = operation.source or line
             break
     return users_line(seen.subject, seen.call.module, line)
+
+
+def tiling_behind(seen: Seen, operation: Operation) -> Source | None:
+    """Return the last line that tiles what joins the scores in an operation."""
+    course = seen.course
+    joined = course.joined(operation) if course is not None else []
+    made = seen.subject.base.tape.program.needed(tuple(joined), {})
+    tiles = (op.source for op in reversed(made) if op.name in _TILES)
+    return next((source for source in tiles if source is not None), None)
 
 
 def _applied(seen: Seen, hide: Hide) -> Source:

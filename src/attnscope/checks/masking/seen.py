@@ -50,7 +50,7 @@ class Seen:
         if self.course is None:
             return []
         try:
-            return hides_of(self.course)
+            return hides_of(self.course, _mask_inputs(self.subject))
         except (RuntimeError, ValueError, TypeError, IndexError):
             return []
 
@@ -199,6 +199,14 @@ class Seen:
             return None
         hollow = weights.isnan().any(-1, keepdim=True) | self.hidden.all(-1, keepdim=True)
         return self.hidden & ((weights <= NOTHING) | hollow)
+
+
+def _mask_inputs(subject: Subject) -> frozenset[int]:
+    """Return the inputs that say which keys are to be hidden, as values of the tape."""
+    roles, given = subject.roles, subject.given.values
+    names = {*roles.masks, *(padding.name for padding in roles.padding)}
+    known = (subject.input_value(name) for name in names if isinstance(given.get(name), Tensor))
+    return frozenset(value for value in known if value is not None)
 
 
 def seen_by(subject: Subject, call: Call) -> Seen:

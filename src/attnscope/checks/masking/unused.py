@@ -29,13 +29,13 @@ _MOST = 6
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """One argument that a function was given and never reads."""
+    """One argument that a function takes and never reads; value: what it was given, if anything."""
 
     name: str
     function: str
     source: Source
     seen: Seen
-    value: str
+    value: str | None
 
 
 def is_library(run: Any) -> bool:
@@ -56,16 +56,29 @@ def unused_arguments(subject: Subject) -> Iterator[Unused]:
         lines.add((line.file, line.line))
         for frame in frames_of(seen):
             for name in _told(frame):
-                if (name, frame.name) not in known:
+                if (name, frame.name) not in known and not _is_kept(seen, frame.arguments[name]):
                     known.add((name, frame.name))
                     yield Unused(name, frame.name, _definition(frame), seen, _shown(frame, name))
 
 
+def _is_kept(seen: Seen, value: Any) -> bool:
+    """Return whether the call hides just the keys that a mask speaks of, by another way."""
+    hidden, size = seen.effective, (seen.call.batch, seen.call.keys)
+    if not isinstance(value, Tensor) or hidden is None or value.numel() != size[0] * size[1]:
+        return False
+    columns, given = hidden.all(1).all(1), value.detach().reshape(size) != 0
+    return torch.equal(columns, given) or torch.equal(columns, ~given)
+
+
 def _told(frame: Frame) -> Iterator[str]:
-    """Iterate over arguments that say something and are never read."""
+    """Iterate over arguments that say something, or would, and are never read."""
     if not frame.own or f"{'site'}-packages" in frame.file:
         return
-    candidates = [n for n, v in frame.arguments.items() if _says_something(n.lower(), v)]
+    candidates = [
+        n
+        for n, v in frame.arguments.items()
+        if _says_something(n.lower(), v) or (v is None and (is_mask(n) or is_lengths(n)))
+    ]
     if candidates:
         never = unread(frame)
         yield from (name for name in candidates if name in never and not name.startswith("_"))
@@ -98,8 +111,10 @@ def _definition(frame: Frame) -> Source:
     return Source(frame.file, line, frame.code.co_qualname, text)
 
 
-def _shown(frame: Frame, name: str) -> str:
+def _shown(frame: Frame, name: str) -> str | None:
     value = frame.arguments[name]
+    if value is None:
+        return None
     if isinstance(value, Tensor):
         return f"a tensor {tuple(value.shape)} of {str(value.dtype).removeprefix('torch.')}"
     return repr(value)

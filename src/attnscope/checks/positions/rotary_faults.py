@@ -26,14 +26,13 @@ _SHIFT = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class RotaryFault:
-    """A fault: in words, with numbers. caller: whether the caller's line is meant."""
+    """A fault: in words, with numbers."""
 
     kind: str
     text: str
     turning: Turning
     operation: Operation
     numbers: dict[str, float | int | str]
-    caller: bool = True
 
 
 def rotary_faults(subject: Subject) -> Iterator[RotaryFault]:
@@ -68,19 +67,23 @@ def _along_other_axis(turning: Turning) -> Iterator[RotaryFault]:
     """The angle differs from head to head, or sample to sample, and not from token to token."""
     call, length = turning.located.call, turning.length
     for one, _ in turning.pairs:
-        for name, size in (("head", turning.heads), ("sample", call.batch)):
-            others = {"head": call.batch, "sample": turning.heads}[name]
-            if length < 2 or size in {length, others} or turning.along(one, length):
+        if length < 2 or turning.along(one, length):
+            continue
+        for axis in one.axes:
+            size = one.operation.shapes[0][axis]
+            sizes = {"sample": call.batch, "head": turning.heads}
+            names = [name for name, own in sizes.items() if own == size]
+            if not names:
                 continue
-            if turning.along(one, size):
-                yield RotaryFault(
-                    "axis",
-                    f"{turning.side} is turned by the number of the {name} (an axis of {size}), "
-                    f"the same at all {length} positions",
-                    turning,
-                    one.operation,
-                    {"axis_size": size, "positions": length, "axis": name},
-                )
+            name = names[0] if len(names) == 1 else "sample" if axis == 0 else "head"
+            yield RotaryFault(
+                "axis",
+                f"{turning.side} is turned by the number of the {name} (an axis of {size}), "
+                f"the same at all {length} positions",
+                turning,
+                one.operation,
+                {"axis_size": size, "positions": length, "axis": name},
+            )
 
 
 def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
@@ -105,7 +108,6 @@ def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
             turning,
             sines[-1],
             {"spread_of_lengths": spread, "position": at, "side": turning.side},
-            caller=False,
         )
 
 

@@ -23,7 +23,10 @@ _STRAIGHT = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class SlopeFault:
-    """kind: "rewards", "start" or "scaled"; slopes: of the bias against the key's place, one a head."""
+    """kind: "rewards", "start" or "scaled".
+
+    slopes: of the bias against the key's place, one a head; expected: those of the series.
+    """
 
     kind: str
     text: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from attnscope.checks.comparing import gap_along
+from attnscope.checks.influence import Allowed
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
@@ -41,6 +42,11 @@ class BatchMates:
     def leaks(self) -> bool:
         """Whether a sample depends on its batch mates."""
         return self.moved > 0
+
+    def allowed(self, subject: Subject) -> Allowed:
+        """Return which samples may move."""
+        samples = torch.arange(self.stream.batch(subject.given))
+        return Allowed(samples == self.changed)
 
 
 @probe

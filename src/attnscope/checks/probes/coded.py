@@ -195,11 +195,20 @@ def _sizes(subject: Subject, value: int, axes: tuple[int | None, int]) -> tuple[
 def _axes_of(subject: Subject, value: int) -> tuple[int | None, int] | None:
     """Return the axes of samples and tokens of a stage around a call, by their sizes."""
     shape = tuple(subject.base.tape.tensors[value].shape)
+    if len(shape) == 3 and _is_of_conv1d(subject, value):
+        return (0, 2)
     for stream in subject.roles.streams:
         found = _axes_in(shape, stream, subject)
         if found is not None:
             return found
     return _usual_axes(shape, subject)
+
+
+def _is_of_conv1d(subject: Subject, value: int) -> bool:
+    """Return whether a convolution reads or made a value: (batch, features, tokens)."""
+    tape = subject.base.tape
+    around = [tape.maker.get(value), *tape.users.get(value, [])]
+    return any(operation is not None and operation.name == "conv1d" for operation in around)
 
 
 def _usual_axes(shape: tuple[int, ...], subject: Subject) -> tuple[int | None, int] | None:

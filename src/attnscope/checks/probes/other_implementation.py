@@ -203,10 +203,11 @@ def _parts(mine: Located, their: Located) -> bool:
         q, k, v = (each.value(name).detach().double() for name in ("q", "k", "v"))
         queries.append(q)
         contexts.append(each.rerun("context", q, k, v))
-    if any(a.shape != b.shape for a, b in (contexts, queries)):
+    (first, second), (q, other_q) = contexts, queries
+    if first.shape != second.shape or q.shape != other_q.shape:
         return False
     empty = _empty_rows(mine) | _empty_rows(their)
-    return _is_other(*contexts, empty) and not _is_other(*queries, empty & False)
+    return _is_other(first, second, empty) and not _is_other(q, other_q, empty & False)
 
 
 def _is_other(a: Tensor, b: Tensor, left_out: Tensor) -> bool:

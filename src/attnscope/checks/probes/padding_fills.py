@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,7 +17,6 @@ from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
 from attnscope.checks.masking.taken_out import is_read_by_another, taken_out
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
-from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Padding, Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along
@@ -115,7 +113,7 @@ def _padded(subject: Subject) -> Subject:
         given = chosen.written(subject.given, real)
     except (ValueError, RuntimeError):
         return subject
-    other = _with(subject, given)
+    other = subject.with_inputs(given)
     return other if other.crash is None and other.roles.padding else subject
 
 
@@ -126,17 +124,6 @@ def _can_be_made(subject: Subject, padding: Padding) -> bool:
         return False
     value = subject.given.values.get(padding.name)
     return value is None or (isinstance(value, Tensor) and value.dim() == 2)
-
-
-def _with(subject: Subject, given: Given) -> Subject:
-    """Return the same subject with other inputs; nothing that was worked out is kept."""
-    other = copy.copy(subject)
-    kept = {"run", "model", "expect", "name", "announce", "seed"}
-    for name in list(vars(other)):
-        if name not in kept:
-            del vars(other)[name]
-    other.given, other._known = given, {}  # noqa: SLF001  a copy of its own kind
-    return other
 
 
 def _changed(subject: Subject, padding: Padding) -> Iterator[PaddingFill]:

@@ -121,8 +121,8 @@ def _explained(
     candidate: Located, reference: Attention, given: tuple[Tensor, Tensor, Tensor]
 ) -> Explanation | None:
     """Return what makes of the reference what the candidate computes of what it is given."""
-    q, k, v = given
-    if q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] > _LARGEST:
+    (batch, heads, queries, _), keys = given[0].shape, given[1].shape[2]
+    if batch * heads * queries * keys > _LARGEST:
         return None
     for stage in ("context", "weights"):  # a dropout shows in the weights alone
         scene = _scene(stage, candidate, reference, given)

@@ -97,6 +97,8 @@ def other_values(subject: Subject, name: str) -> list[Any]:
 def _others(subject: Subject, name: str, value: Any) -> Iterator[Any]:
     stream = subject.roles.stream(name)
     is_main = stream is not None and stream is subject.roles.main
+    if isinstance(value, Tensor) and value.layout != torch.strided:
+        return
     if _NEVER.search(name.lower()) or is_main or (stream is not None and not _is_zero_one(value)):
         return
     if isinstance(value, Tensor):
@@ -104,7 +106,9 @@ def _others(subject: Subject, name: str, value: Any) -> Iterator[Any]:
     elif isinstance(value, bool):
         if habits.is_causal_name(name):
             yield not value
-    elif isinstance(value, (int, float)) and _NUMBERS.search(name.lower()):
+    elif isinstance(value, (int, float)) and (
+        _NUMBERS.search(name.lower()) or name in subject.expect.values()
+    ):
         yield from (type(value)(each) for each in (1, 2, value + 1, value * 2) if each != value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -11,8 +11,9 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
+from attnscope.checks.positions.constants import free_values
 from attnscope.checks.probes.backward import Backward, backward
-from attnscope.checks.residual.graph import behind, reached
+from attnscope.checks.residual.graph import behind
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
@@ -65,9 +66,14 @@ def cut_calls(subject: Subject) -> Iterator[Cut]:
 
 
 def cut_scores(subject: Subject) -> Iterator[Cut]:
-    """Iterate over products of two activations that no gradient comes back to, in no known call."""
+    """Iterate over products of two activations that no gradient comes back to, in no known call.
+
+    The cut must lie between the scores and what they weigh, and that must come from the inputs: an
+    index that is looked up in a table of parameters (a codebook, the next token) is no attention.
+    """
     tape = subject.base.tape
     found = backward(subject)
+    free = free_values(subject)
     largest = max((_size(g) for g in found.parameters.values() if g is not None), default=0.0)
     weights = subject.base.weights
     seen: set[int] = set()
@@ -81,12 +87,38 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
         names = _starved(subject, found, behind(tape, operands))
         if len(names) < 2 or not _all_starved(subject, found, behind(tape, operands)):
             continue
-        after = reached(tape, operation.defines)
-        later = [op for op in tape.operations if not after.isdisjoint(op.values())]
-        cut = _first_cut(tape, later, operation.defines)
-        if cut is not None and cut.defines[0] not in seen:
+        cut = _cut_of_scores(tape, operation, weights)
+        if cut is not None and cut.defines[0] not in seen and _weighs(tape, cut, free):
             seen.update(cut.defines)
             yield Cut(cut.name, cut.source, names, largest)
+
+
+def _cut_of_scores(tape: Tape, product: Operation, weights: Collection[int]) -> Operation | None:
+    """Return the cut between a product and the next one with an activation: the context."""
+    alive = set(product.defines)
+    later = []
+    for operation in tape.operations:
+        if operation is product or alive.isdisjoint(operation.values()):
+            continue
+        later.append(operation)
+        joined = [v for v in operation.values() if v not in alive and v not in weights]
+        if not (operation.name in _CONTRACTIONS and joined):
+            alive.update(operation.defines)
+    return _first_cut(tape, later, product.defines)
+
+
+def _weighs(tape: Tape, cut: Operation, free: Collection[int]) -> bool:
+    """Return whether what is made of a cut's result first meets is something that moves."""
+    alive = set(cut.defines)
+    for operation in tape.operations:
+        values = operation.values()
+        if operation is cut or alive.isdisjoint(values):
+            continue
+        joined = [v for v in values if v not in alive and tape.tensors[v].is_floating_point()]
+        if joined:
+            return any(v not in free for v in joined)
+        alive.update(operation.defines)
+    return False
 
 
 def _from_parameters(tape: Tape, value: int, weights: Iterable[int]) -> bool:

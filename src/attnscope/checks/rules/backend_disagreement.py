@@ -84,11 +84,11 @@ RULE = Rule(
         "Flags of the author's modules that choose a kernel (names with flash, fused, sdpa and "
         "the like), names of ways (backend = 'sdpa'), arguments that ask for weights, and train "
         "mode where nothing is random are turned over, one at a time: the main output must not "
-        "move by more than the noise of the run and 1e-4 of its largest entry. Fused kernels are also run by every backend "
-        "that takes them, on the very tensors with their strides and on contiguous copies. A "
-        "Hugging Face model is run whole by its other attn_implementation (eager or sdpa), with "
-        "padding where its inputs can have some, and compared at real tokens: 4 times the noise, "
-        "and 1e-4 of the largest entry."
+        "move by more than the noise of the run and 1e-4 of its largest entry. Fused kernels are "
+        "also run by every backend that takes them, on the very tensors with their strides and on "
+        "contiguous copies. A Hugging Face model is run whole by its other attn_implementation "
+        "(eager or sdpa; eager, for a function of one's own), with padding where its inputs can "
+        "have some, and compared at real tokens: 4 times the noise, and 1e-4 of the largest entry."
     ),
     limits=(
         "Only backends of this machine are run, and whole models of no more than 60 million "

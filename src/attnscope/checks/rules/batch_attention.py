@@ -19,18 +19,23 @@ __all__ = ["RULE"]
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.batch_mates import batch_mates
     from attnscope.checks.structure.batch_axis import said_of
+    from attnscope.checks.structure.mixing import softmax_over_samples
 
     mates = batch_mates(subject)
     if not mates.leaks:
+        yield from _tiled(subject)
         return
     said = said_of(subject, mates.stream)
     if said.axis not in {None, mates.stream.batch_axis}:
         return  # the first axis are the tokens: what was changed is no sample
+    if softmax_over_samples(subject) is not None:
+        return  # told by AS101
     found = next(_over_samples(subject, mates), None) or _mixed(subject, mates)
     if found is None:
         return
-    if said.axis is not None or found.message.startswith(_BOTH):
-        yield found
+    if said.axis is not None:
+        declared = said.why.startswith("declared")
+        yield replace(found, fix=_FIX_IN_CODE) if declared and found.fix == RULE.fix else found
         return
     name = mates.stream.name
     yield replace(
@@ -44,13 +49,11 @@ def _check(subject: Subject) -> Iterator[Finding]:
     )
 
 
-_BOTH = "the weights over the tokens"
-
-
 def _over_samples(subject: Subject, mates: BatchMates) -> Iterator[Finding]:
     """A call whose keys are the samples."""
     from attnscope.checks.probes.coded import coded
     from attnscope.checks.structure.landing import runs_over_samples
+    from attnscope.checks.structure.mixing import line_of_samples
     from attnscope.checks.structure.splitting import line_of_axes
 
     for each in coded(subject):
@@ -60,7 +63,8 @@ def _over_samples(subject: Subject, mates: BatchMates) -> Iterator[Finding]:
                 f"the {keys.keys} keys of each query are {_rows(mates, keys.samples)}: "
                 f"{_moved(mates)}",
                 {**_numbers(mates), "keys": keys.keys, "batch": keys.samples},
-                source=line_of_axes(subject, each.call),
+                source=line_of_samples(subject, mates, each.call)
+                or line_of_axes(subject, each.call),
                 call=each.call,
             )
 
@@ -69,27 +73,48 @@ def _mixed(subject: Subject, mates: BatchMates) -> Finding | None:
     """Find an operation of an attention, or around it, that mixes samples."""
     from attnscope.checks.probes.coded import coded
     from attnscope.checks.structure.landing import scrambled
-    from attnscope.checks.structure.mixing import keys_are_tokens, where_samples_mix
+    from attnscope.checks.structure.mixing import where_samples_mix
 
     if any(scrambled(each) is not None for each in coded(subject)):
         return None  # pieces of tokens move between samples too
     found = where_samples_mix(subject, mates)
     if found is None:
         return None
-    tokens = any(keys_are_tokens(each) for each in coded(subject))
-    if found.is_softmax and tokens:
-        text = f"{_BOTH} are normalised over the samples of the batch: {_moved(mates)}"
+    name = found.operation.name
+    if found.laid_out:
+        text = f"rows of attention hold tokens of several samples since {name}: {_moved(mates)}"
     else:
-        text = (
-            f"attention mixes the samples of the batch in {found.operation.name}: {_moved(mates)}"
-        )
+        text = f"attention mixes the samples of the batch in {name}: {_moved(mates)}"
     return RULE.found(
         text,
         {**_numbers(mates), "operation": found.operation.name},
         source=found.operation.source,
         call=found.call,
-        fix=_FIX_OF_SOFTMAX if found.is_softmax else _FIX_OF_MIXING,
+        fix=_FIX_OF_MIXING,
     )
+
+
+def _tiled(subject: Subject) -> Iterator[Finding]:
+    """Sequences that several rows share, handed to rows that don't lie beside each other."""
+    from attnscope.checks.structure.sharing import tiled_memory
+
+    for found in tiled_memory(subject):
+        yield RULE.found(
+            f"sample {found.sample} of {found.memory} moves the rows "
+            f"{', '.join(map(str, found.rows))} of {found.main}: it is repeated as a whole, while "
+            f"the {found.share} rows of one sample lie beside each other "
+            f"({found.sample * found.share} to {(found.sample + 1) * found.share - 1})",
+            {
+                "memory": found.memory,
+                "sample": found.sample,
+                "rows": list(found.rows),
+                "rows_a_sample": found.share,
+            },
+            source=found.source,
+            call=found.call,
+            severity="warning" if found.told else "note",
+            fix=_FIX_OF_TILES,
+        )
 
 
 def _rows(mates: BatchMates, rows: int) -> str:
@@ -122,7 +147,16 @@ def _moved(mates: BatchMates) -> str:
     return f"{text}; changing a token moves others of its sample by {mates.token_reach:.2g}"
 
 
-_FIX_OF_SOFTMAX = "Take the softmax over the keys: scores.softmax(dim=-1)."
+_FIX_IN_CODE = (
+    "Put the batch where the code takes it to be: pass batch_first=True (nn.MultiheadAttention, "
+    "nn.TransformerEncoder and their like read (length, batch, width) by default), or split the "
+    "heads so that the last two axes are tokens and features: permute(1, 2, 0, 3) for (length, "
+    "batch, heads, head_dim), permute(0, 2, 1, 3) for (batch, length, heads, head_dim)."
+)
+_FIX_OF_TILES = (
+    "Repeat each sample in place: memory.repeat_interleave(beams, dim=0), or "
+    "memory[:, None].expand(-1, beams, -1, -1).flatten(0, 1)."
+)
 _FIX_OF_MIXING = (
     "Keep the batch an axis of its own from the projections to the output, view(batch, length, "
     "heads, head_dim), or mask out the tokens of other samples."

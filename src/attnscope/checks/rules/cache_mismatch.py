@@ -137,7 +137,7 @@ RULE = Rule(
         "https://github.com/huggingface/transformers/issues/19045",
         "https://github.com/lucidrains/native-sparse-attention-pytorch/issues/20",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -166,8 +166,8 @@ class Decoder(nn.Module):
 model = Decoder().eval()
 inputs = torch.randint(0, 40, (2, 9))
 expect = {"causal": True, "cache": "past"}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -197,6 +197,6 @@ class Decoder(nn.Module):
 model = Decoder().eval()
 inputs = torch.randint(0, 40, (2, 9))
 expect = {"causal": True, "cache": "past"}
-''',
+""",
     check=_check,
 )  # fmt: skip

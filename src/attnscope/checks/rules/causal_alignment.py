@@ -123,7 +123,7 @@ RULE = Rule(
         "https://github.com/pytorch/pytorch/issues/108108",
         "https://github.com/pytorch/pytorch/issues/144858",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -149,8 +149,8 @@ class WithMemory(nn.Module):
 model = WithMemory().eval()
 inputs = {"x": torch.randn(2, 5, 32), "memory": torch.randn(2, 8, 32)}
 expect = {"causal": True}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -177,7 +177,7 @@ class WithMemory(nn.Module):
 model = WithMemory().eval()
 inputs = {"x": torch.randn(2, 5, 32), "memory": torch.randn(2, 8, 32)}
 expect = {"causal": True}
-''',
+""",
     check=_check,
     explains=("AS201", "AS212", "AS601"),
 )  # fmt: skip

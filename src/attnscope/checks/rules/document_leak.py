@@ -68,7 +68,7 @@ RULE = Rule(
         "https://github.com/huggingface/nanoVLM/pull/204",
         "https://github.com/huggingface/transformers/pull/44911",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -92,8 +92,8 @@ class Packed(nn.Module):
 model = Packed().eval()
 inputs = {"ids": torch.randint(0, 40, (2, 9)), "documents": torch.tensor([[0] * 4 + [1] * 5, [0] * 6 + [1] * 3])}
 expect = {"causal": True, "documents": "documents"}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -118,7 +118,7 @@ class Packed(nn.Module):
 model = Packed().eval()
 inputs = {"ids": torch.randint(0, 40, (2, 9)), "documents": torch.tensor([[0] * 4 + [1] * 5, [0] * 6 + [1] * 3])}
 expect = {"causal": True, "documents": "documents"}
-''',
+""",
     check=_check,
     explains=("AS208",),
 )  # fmt: skip

@@ -149,4 +149,5 @@ inputs = {"x": torch.randn(2, 6, 32), "attention_mask": torch.tensor([[1] * 6, [
 expect = {"causal": True, "padding": "attention_mask keep"}
 """,
     check=_check,
+    explains=("AS212", "AS801"),
 )  # fmt: skip

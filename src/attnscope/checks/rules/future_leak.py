@@ -43,9 +43,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=each.line,
             call=each.layer.call,
         )
-    if found or side is not None or has_empty_rows(subject, probed.stream):
+    if found or (side is None and has_empty_rows(subject, probed.stream)):
         return
-    place = _mixing(subject, probed, leak)
+    place = _mixing(subject, probed, leak) if side is None else None
     if place is not None:
         yield RULE.found(
             f"{_moved(probed, leak)}; no attention lets the future in: {place.code or place} does",
@@ -53,6 +53,22 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=place,
             module="",
         )
+    elif not subject.base.located or side is not None:
+        yield _of_unseen(subject, probed, leak, intent.why)
+
+
+def _of_unseen(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Finding:
+    """Return the finding of a model whose attention can't be looked into: where it is called."""
+    from attnscope.checks.visibility.caller import line_of_call
+
+    unseen = [each.module for each in subject.trace.unseen if each.module]
+    path = unseen[0] if unseen else ""
+    return RULE.found(
+        f"{_moved(probed, leak)}; the attention that lets the future in could not be looked into",
+        _evidence(probed, leak, why),
+        source=line_of_call(subject, path),
+        module=path,
+    )
 
 
 def _makes_triangle(subject: Subject) -> bool:
@@ -139,7 +155,7 @@ RULE = Rule(
         "https://github.com/pytorch/pytorch/issues/96941",
         "https://arxiv.org/abs/2508.04925",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 
@@ -159,8 +175,8 @@ class Decoder(nn.Module):
 model = Decoder().eval()
 inputs = torch.randint(0, 50, (2, 9))
 expect = {"causal": True}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 
@@ -181,8 +197,8 @@ class Decoder(nn.Module):
 model = Decoder().eval()
 inputs = torch.randint(0, 50, (2, 9))
 expect = {"causal": True}
-''',
+""",
     check=_check,
     on_crash=True,
-    explains=("AS206", "AS208", "AS210", "AS212", "AS601"),
+    explains=("AS206", "AS208", "AS210", "AS212", "AS601", "AS801"),
 )  # fmt: skip

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.rule import Rule
+from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
+    from attnscope.calls.call import Call
     from attnscope.checks.structure.landing import Scramble
     from attnscope.checks.subject.subject import Subject
 
@@ -27,6 +28,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             continue
         found = scrambled(each)
         if found is None:
+            yield from _cut(subject, each.call)
             continue
         yield RULE.found(
             _message(found),
@@ -41,6 +43,39 @@ def _check(subject: Subject) -> Iterator[Finding]:
             call=each.call,
             fix=_FIX_OF_MERGE if found.side == "out" else None,
         )
+
+
+def _cut(subject: Subject, call: Call) -> Iterator[Finding]:
+    """A reshape around a call that neither merges axes nor takes one apart."""
+    from attnscope.checks.structure.ragged import ragged_of
+
+    located = subject.located(call)
+    found = ragged_of(subject, located) if located is not None else None
+    if found is None or (not found.inside and _samples_mix(subject)):
+        return
+    merging = found.side == "out"
+    yield RULE.found(
+        f"{'merging' if merging else 'splitting'} heads mixes tokens: {found.operation.name} of "
+        f"{found.before} as {found.after} cuts across axes, so that one index of the result holds "
+        "pieces of several"
+        if found.inside
+        else f"{found.operation.name} of {found.before} as {found.after} cuts across axes: each "
+        f"token that {found.side} is made of holds pieces of several",
+        {"side": found.side, "shape": list(found.before), "reshaped": list(found.after)},
+        source=found.operation.source,
+        call=call,
+        fix=_FIX_OF_MERGE if merging else None if found.inside else _FIX_OF_TOKENS,
+    )
+
+
+def _samples_mix(subject: Subject) -> bool:
+    """Return whether samples mix: AS102 tells of that."""
+    from attnscope.checks.probes.batch_mates import batch_mates
+
+    try:
+        return batch_mates(subject).leaks
+    except Skipped:
+        return False
 
 
 def _message(found: Scramble) -> str:
@@ -89,6 +124,10 @@ def _span(positions: list[int]) -> str:
     return f"positions {some}" + (" and more" if len(positions) > _MOST_SHOWN else "")
 
 
+_FIX_OF_TOKENS = (
+    "Bring the axes into the order of the result first, with permute, then reshape: a reshape only "
+    "merges neighbouring axes or takes one apart."
+)
 _FIX_OF_MERGE = (
     "Bring heads next to the features before they are merged: "
     "context.transpose(1, 2).reshape(batch, length, heads * head_dim)."
@@ -114,7 +153,10 @@ RULE = Rule(
     proof=(
         "Single tokens of what the projection receives are changed, one at a time, in float64: "
         "each must move its own position of every head and nothing else. On the way out, the "
-        "context of one position is changed head by head: all heads must reach the same token."
+        "context of one position is changed head by head: all heads must reach the same token. Also "
+        "where a reshape between projection and attention, before them or on the way out neither "
+        "merges axes nor takes one apart, by its sizes: places between axes, counted in entries, "
+        "that don't divide one another."
     ),
     limits=(
         "Convolutions and poolings, whose neighbours share places, are left alone, and so is a "

@@ -15,18 +15,28 @@ if TYPE_CHECKING:
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.visibility import hiding
+
+    told = set()
+    for finding in _by_order(subject):
+        told.add(finding.call)
+        yield finding
+    for each in hiding.hidden_as_padding(subject):
+        sample, _, key = each.first
+        if each.layer.call.index not in told:
+            yield _found(
+                each,
+                f"real token {key} of sample {sample} is hidden from every query, as if it were padding: "
+                f"{each.count} pairs of real tokens are lost",
+                f"token {key} is real",
+            )
+
+
+def _by_order(subject: Subject) -> Iterator[Finding]:
+    """Iterate over what a mask hides by the order of tokens."""
+    from attnscope.checks.visibility import hiding
     from attnscope.checks.visibility.tokens import sequence_of
 
     intent, stream = subject.causal, sequence_of(subject)
-    for each in hiding.hidden_as_padding(subject):
-        sample, query, key = each.first
-        yield _found(
-            each,
-            f"real token {key} of sample {sample} is hidden from every query, as if it were padding: "
-            f"{each.count} pairs of real tokens are lost",
-            f"token {key} is real",
-        )
-        del query
     if stream is None or intent is None:
         return
     if intent.value is False:
@@ -56,7 +66,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
         yield _found(
             each,
             "a query sees the memory only up to its own position, as if the memory were the decoder's own "
-            f"sequence, though the encoder sees all of it: {each.count} pairs are hidden",
+            f"sequence: {each.count} pairs are hidden",
             "cross-attention reads all of the memory",
         )
 
@@ -97,7 +107,7 @@ RULE = Rule(
         "https://github.com/pytorch/tutorials/issues/2250",
         "https://arxiv.org/abs/2508.04925",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -121,8 +131,8 @@ class Encoder(nn.Module):
 model = Encoder().eval()
 inputs = torch.randint(0, 40, (2, 9))
 expect = {"causal": False}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -146,7 +156,7 @@ class Encoder(nn.Module):
 model = Encoder().eval()
 inputs = torch.randint(0, 40, (2, 9))
 expect = {"causal": False}
-''',
+""",
     check=_check,
     explains=("AS203",),
 )  # fmt: skip

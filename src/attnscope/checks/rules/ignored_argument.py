@@ -11,6 +11,7 @@ from attnscope.checks.rule import Rule, Skipped
 if TYPE_CHECKING:
     from attnscope.calls.source import Source
     from attnscope.checks.masking.seen import Seen
+    from attnscope.checks.masking.unused import Unused
     from attnscope.checks.probes.toggled_arguments import Toggled
     from attnscope.checks.subject.subject import Subject
 
@@ -43,15 +44,25 @@ def _check(subject: Subject) -> Iterator[Finding]:
         if unused.name in told or _is_told_by_padding_leak(subject, unused.name):
             continue
         told.add(unused.name)
-        yield RULE.found(
-            f"{unused.function} is given {unused.name} ({unused.value}) and never reads it, so "
-            "that it changes nothing in the attention that it computes",
-            {"argument": unused.name, "function": unused.function, "reads": 0},
-            source=unused.source,
-            call=unused.seen.call,
-        )
+        yield _of_unused(unused)
     if reason is not None and not own:
         raise reason
+
+
+def _of_unused(unused: Unused) -> Finding:
+    """Return the finding for an argument that is never read; a note where none was given."""
+    said = (
+        f"is given {unused.name} ({unused.value}) and never reads it, so that it changes nothing"
+        if unused.value is not None
+        else f"takes {unused.name} and never reads it: one that is given will change nothing"
+    )
+    return RULE.found(
+        f"{unused.function} {said} in the attention that it computes",
+        {"argument": unused.name, "function": unused.function, "reads": 0},
+        source=unused.source,
+        call=unused.seen.call,
+        severity=None if unused.value is not None else "note",
+    )
 
 
 def _is_told_by_padding_leak(subject: Subject, name: str) -> bool:
@@ -145,7 +156,7 @@ RULE = Rule(
     proof=(
         "The argument is given other values, its opposite among them: every output stays as it "
         "was, bit for bit. Or a function around attention is given it and no line of that "
-        "function reads it."
+        "function reads it; where it takes one and was given none, that is a note."
     ),
     limits=(
         "Arguments of models of torch and transformers themselves are not looked at; a value "

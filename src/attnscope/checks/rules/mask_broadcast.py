@@ -2,27 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.rule import Rule
+from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.calls.source import Source
     from attnscope.checks.probes.foreign_masks import ForeignMask
+    from attnscope.checks.probes.lone_masks import LoneMask
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
 
-_TILES = frozenset({"repeat", "tile", "repeat_interleave"})
 _MOST_SHOWN = 4
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.foreign_masks import foreign_masks
+    from attnscope.checks.probes.lone_masks import lone_masks
 
-    for each in foreign_masks(subject):
+    told: set[int] = set()
+    reasons: list[Skipped] = []
+    try:
+        for finding in _of_foreign(foreign_masks(subject)):
+            told.add(finding.call or 0)
+            yield finding
+    except Skipped as skipped:
+        reasons.append(skipped)
+    try:
+        yield from (_of_lone(m) for m in lone_masks(subject) if m.seen.call.index not in told)
+    except Skipped as skipped:
+        reasons.append(skipped)
+    if len(reasons) > 1:
+        raise reasons[0]
+
+
+def _of_foreign(masks: Iterable[ForeignMask]) -> Iterator[Finding]:
+    for each in masks:
         call = each.seen.call
         shown = ", ".join(f"sample {b} head {h}" for b, h in each.others[:_MOST_SHOWN])
         more = len(each.others) - _MOST_SHOWN
@@ -42,15 +60,36 @@ def _check(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _of_lone(each: LoneMask) -> Finding:
+    from attnscope.checks.masking.lines import tiling_behind
+
+    call = each.seen.call
+    return RULE.found(
+        f"what joins the scores of sample {each.sample} in the batch is not what joins them where "
+        f"it runs alone: {each.rows} of {each.of} rows (windows and heads) get that of another "
+        f"one, off by up to {each.largest:.3g} (0 is right)",
+        {
+            "sample": each.sample,
+            "rows": each.rows,
+            "all_rows": each.of,
+            "largest": each.largest,
+            "batch": call.batch,
+            "heads": call.heads,
+        },
+        source=tiling_behind(each.seen, each.operation) or each.operation.source or call.source,
+        call=call,
+    )
+
+
 def _line(each: ForeignMask) -> Source:
     """Return where the mask is tiled, else where it meets the scores."""
-    from attnscope.checks.masking.lines import behind
+    from attnscope.checks.masking.lines import tiling_behind
 
     hides = (*each.seen.hides, *each.seen.late)
     for hide in hides:
-        for operation in reversed(behind(each.seen, hide)):
-            if operation.name in _TILES and operation.source is not None:
-                return operation.source
+        tiled = tiling_behind(each.seen, hide.operation)
+        if tiled is not None:
+            return tiled
     first = next((h.operation.source for h in hides if h.value is not None), None)
     return first or each.seen.call.source
 

@@ -209,6 +209,7 @@ expect = {"padding": "ids pad=0"}
 """,
     check=_check,
     explains=(
-        "AS201", "AS202", "AS203", "AS206", "AS208", "AS209", "AS210", "AS212", "AS601", "AS802",
+        "AS201", "AS202", "AS203", "AS206", "AS208", "AS209", "AS210", "AS212", "AS601", "AS801",
+        "AS802",
     ),
 )  # fmt: skip

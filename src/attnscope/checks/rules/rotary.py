@@ -9,8 +9,6 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
-    from attnscope.calls.program import Operation
-    from attnscope.calls.source import Source
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -18,6 +16,7 @@ __all__ = ["RULE"]
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.positions.rotary_faults import rotary_faults
+    from attnscope.checks.positions.rotary_lines import line_of_rotary
 
     if not subject.base.is_faithful:
         raise Skipped("the run can't be run again in float64, so that no rotation can be read")
@@ -25,20 +24,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
         yield RULE.found(
             each.text,
             {"kind": each.kind, **each.numbers},
-            source=_line(subject, each.operation) if each.caller else each.operation.source,
+            source=line_of_rotary(subject, each),
             call=each.turning.located.call,
             fix=_FIXES.get(each.kind),
         )
-
-
-def _line(subject: Subject, operation: Operation) -> Source | None:
-    """Return the line that calls the helper which turns, or the operation's own."""
-    from attnscope.checks.definitions import calls_of
-
-    source = operation.source
-    if source is None:
-        return None
-    return calls_of(subject.run, source.function.rpartition(".")[2]) or source
 
 
 _FIXES = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.rule import Rule
+from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.checks.scoring.axis import Outside, Twice, WrongAxis
@@ -18,10 +18,13 @@ __all__ = ["RULE"]
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.recomputed import evidence_of
     from attnscope.checks.scoring.axis import over_one, over_samples, softmax_again, wrong_axis
+    from attnscope.checks.structure.single import over_single_query
 
+    told = False
     for call in subject.calls:
         wrong = wrong_axis(subject, call)
         if wrong is not None:
+            told = True
             yield RULE.found(
                 _of_axis(wrong),
                 {
@@ -45,12 +48,43 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 call=call,
                 fix="Take the second softmax away: the weights sum to one already.",
             )
+            continue
+        single = over_single_query(subject, call)
+        if single is not None:
+            yield RULE.found(
+                f"the softmax over axis {single.axis} of {single.shape} runs over an axis of one "
+                f"entry: each of the {call.keys} weights of a query is 1, whatever its score",
+                {"axis": single.axis, "size": 1, "shape": list(single.shape)},
+                source=single.source,
+                call=call,
+            )
+    if not told:
+        yield from _with_samples(subject)
     for outside in (*over_one(subject), *over_samples(subject)):
         yield RULE.found(
             _of_outside(outside),
             {"axis": outside.axis, "size": outside.size, "shape": list(outside.shape)},
             source=outside.source,
             module="",
+        )
+
+
+def _with_samples(subject: Subject) -> Iterator[Finding]:
+    """A softmax of which samples of the batch are a part."""
+    from attnscope.checks.structure.mixing import softmax_over_samples
+
+    try:
+        found = softmax_over_samples(subject)
+    except Skipped:
+        return  # there is no batch
+    if found is not None:
+        shape = list(found.operation.shapes[0]) if found.operation.shapes else []
+        yield RULE.found(
+            f"the softmax of scores {tuple(shape)} runs over the samples of the batch too: "
+            "changing one sample changes the weights of the others",
+            {"axis": "batch", "shape": shape},
+            source=found.operation.source,
+            call=found.call,
         )
 
 

@@ -78,7 +78,7 @@ RULE = Rule(
         "https://github.com/huggingface/transformers/issues/39408",
         "https://github.com/huggingface/transformers/issues/35896",
     ),
-    bad='''
+    bad="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -104,8 +104,8 @@ class Local(nn.Module):
 model = Local().eval()
 inputs = torch.randint(0, 40, (2, 9))
 expect = {"causal": True, "window": 3}
-''',
-    good='''
+""",
+    good="""
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -131,7 +131,7 @@ class Local(nn.Module):
 model = Local().eval()
 inputs = torch.randint(0, 40, (2, 9))
 expect = {"causal": True, "window": 3}
-''',
+""",
     check=_check,
     explains=("AS208", "AS306"),
 )  # fmt: skip

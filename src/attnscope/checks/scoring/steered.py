@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ def steered(subject: Subject, call: Call) -> Steered | None:
 
 def _other_runs(subject: Subject) -> Iterator[tuple[str, Side]]:
     for what, given in _others(subject):
-        side: Side = subject.once(("steered", what), lambda given=given: subject.watched(given))
+        side = subject.once(("steered", what), partial(subject.watched, given))
         if side.error is None:
             yield what, side
 

@@ -87,7 +87,7 @@ def _ways_in_code(modules: list[nn.Module]) -> list[str]:
     """Return the names of ways in the code of some modules, in their order there."""
     found: dict[str, None] = {}
     for kind in dict.fromkeys(type(module) for module in modules):
-        tree = tree_of(kind)
+        tree = tree_of(kind)  # type: ignore[arg-type]  # mypy takes a class for its instances
         for node in ast.walk(tree) if tree is not None else ():
             for part in _choices(node):
                 if isinstance(part, ast.Constant) and isinstance(part.value, str):

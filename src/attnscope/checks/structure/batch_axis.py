@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from attnscope.calls.program import Operation
-from attnscope.checks.subject.code import batch_axis_in_code
+from attnscope.checks.subject.code import batch_axis_in_code, batch_axis_in_words
 from attnscope.checks.subject.given import parameters_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Said", "said_of"]
+__all__ = ["Said", "named_by_module", "said_of"]
 
 _ADDS = frozenset("add add_ iadd radd __add__ __radd__ __iadd__".split())
 
@@ -65,14 +65,24 @@ def _inside(subject: Subject, stream: Stream, sizes: tuple[int, int]) -> Said | 
 def _named_in(subject: Subject, path: str) -> tuple[int, str] | None:
     """Return the batch axis that the innermost module which names its sizes gives its input."""
     while True:
-        module = _module(subject, path)
-        names = [p.name for p in parameters_of(module)] if module is not None else []
-        axis = batch_axis_in_code(module, names[0]) if names else None
-        if axis is not None:
-            return axis, f"{type(module).__name__} unpacks the shape of {names[0]} so"
-        if not path:
-            return None
+        said = named_by_module(subject, path)
+        if said is not None or not path:
+            return said
         path = path.rpartition(".")[0]
+
+
+def named_by_module(subject: Subject, path: str) -> tuple[int, str] | None:
+    """Return the batch axis that a module gives its first input, by names or in words, and how."""
+    module = _module(subject, path)
+    names = [p.name for p in parameters_of(module)] if module is not None else []
+    if not names:
+        return None
+    kind = type(module).__name__
+    axis = batch_axis_in_code(module, names[0])
+    if axis is not None:
+        return axis, f"{kind} unpacks the shape of {names[0]} so"
+    axis = batch_axis_in_words(module, names[0])
+    return None if axis is None else (axis, f"{kind} gives the shape of {names[0]} so in words")
 
 
 def _module(subject: Subject, path: str) -> nn.Module | None:

@@ -76,10 +76,11 @@ def ragged_of(subject: Subject, located: Located) -> Ragged | None:
 
 
 def _read(tape: Tape, operation: Operation, side: str, *, inside: bool) -> Ragged | None:
-    if operation.name not in _RESHAPES or not operation.shapes:
+    given = next(operation.values(), None)
+    if operation.name not in _RESHAPES or given is None:
         return None
     made = tape.tensors[operation.defines[0]]
-    before, after = tuple(operation.shapes[0]), tuple(made.shape)
+    before, after = tuple(tape.tensors[given].shape), tuple(made.shape)
     if not made.is_floating_point() or not made.numel() or not is_ragged(before, after):
         return None
     return Ragged(operation, side, before, after, inside)

@@ -97,7 +97,8 @@ def _axes_in_words(line: str, name: str) -> Iterator[int]:
         known = [_WORDS.get(each.lower(), each) for each in (first, second)]
         for at, each in enumerate(known):
             timed = known[1 - at].removesuffix("s") in LENGTH_NAMES or known[1 - at] in LENGTH_NAMES
-            if (each in BATCH_NAMES and (at == 0 or timed)) or (each == "N" and timed):
+            loose = each == "N" or (each.lower() in _ROWS and at == 0)
+            if (each in BATCH_NAMES and (at == 0 or timed)) or (loose and timed):
                 yield at
 
 
@@ -109,6 +110,9 @@ _WORDS = {
     "sequence": "seq",
 }
 """Further words for the batch, in prose."""
+
+_ROWS = frozenset("rows windows groups series blocks chunks".split())
+"""Words for the axis in front of the tokens that attend to one another: "(rows, length, d)"."""
 
 _SHAPE = re.compile(
     r"(?:[(\[]\s*|\b)([A-Za-z_]+)\s*(?:,|\bx\b|×|\*)\s*([A-Za-z_]+)(?=\s*(?:,|\bx\b|×|\*|[)\]]))"

@@ -17,6 +17,7 @@ __all__ = [
     "is_past",
     "is_positions",
     "is_segments",
+    "is_video",
     "mask_meaning",
 ]
 
@@ -52,6 +53,7 @@ _KEEP = re.compile(
     r"^(decoder_|encoder_|input_)?attention_mask$|keep|valid|visible|present|attend_to"
 )
 _DROP = re.compile(r"key_padding_mask$|ignore|^is_pad|drop_mask|blocked|masked_out|hidden_mask")
+_VIDEO = re.compile(r"video|clip|frames?|slices|views|sequence|^vol")
 _CAUSAL = re.compile(r"causal|autoregress|unidirectional|look_?ahead|subsequent|future|no_peek")
 
 
@@ -95,6 +97,11 @@ def is_label(name: str) -> bool:
 def is_ids(name: str) -> bool:
     """Return whether a name is that of token ids."""
     return name.lower() in FULL_IDS or name.lower().endswith("ids")
+
+
+def is_video(name: str) -> bool:
+    """Return whether a name is that of pictures in a row, whose first axis may be the time."""
+    return bool(_VIDEO.search(name.lower()))
 
 
 def is_memory(name: str) -> bool:

@@ -100,7 +100,9 @@ class _Reader:
         if kind == "heads":
             return Stream(name, kind, 0, tensor.dim() - 2, memory, certain=True, why="q, k, v")
         if kind == "image":
-            return Stream(name, kind, 0, None, memory, why="pictures: the batch is the first axis")
+            certain = tensor.dim() == 4 and not habits.is_video(name)
+            why = "pictures: the batch is the first axis"
+            return Stream(name, kind, 0, None, memory, certain, why)
         if tensor.dim() == 2 and kind == "features" and not _is_torch_layer(self.run):
             return self._table(name, memory=memory)
         if kind == "ids" and tensor.dim() > 2:  # rows and columns of a table, frames, codebooks
@@ -115,7 +117,8 @@ class _Reader:
 
     def _kind(self, name: str, tensor: Tensor) -> Kind | None:
         aside = (habits.is_mask, habits.is_positions, habits.is_segments, habits.is_label)
-        if tensor.dtype == torch.bool or any(is_it(name) for is_it in aside):
+        named = any(is_it(name) for is_it in aside) and not _is_padded(name, tensor)
+        if tensor.dtype == torch.bool or named:
             return None
         if habits.is_past(name) or name in {
             self.expect.get(k) for k in ("positions", "documents", "cache")
@@ -255,6 +258,13 @@ class _Reader:
             if name is not None:
                 found[axis] = name
         return found
+
+
+def _is_padded(name: str, tensor: Tensor) -> bool:
+    """Return whether "xs_pad" is a padded sequence rather than what says where padding is."""
+    if not name.lower().endswith(("_pad", "_padded")):
+        return False
+    return tensor.dim() > 2 if tensor.is_floating_point() else not _is_binary(tensor)
 
 
 def _is_binary(tensor: Tensor) -> bool:

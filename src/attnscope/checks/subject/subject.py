@@ -6,6 +6,7 @@ Everything that is asked of a subject is worked out once and kept. Whatever is r
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeVar
@@ -35,6 +36,9 @@ _TIMES = 16.0
 
 _FLOOR = 64.0
 """Unit roundoffs of the largest output that are noise whatever was measured."""
+
+_STAYS = frozenset({"run", "model", "expect", "name", "announce", "seed"})
+"""What a subject is whatever its inputs are."""
 
 
 class Subject:
@@ -211,6 +215,14 @@ class Subject:
         exact = self.base.wide_output(main)
         gap = (main.detach().double() - exact).abs().nan_to_num(0.0, 0.0, 0.0)
         return max(_TIMES * float(gap.max()), floor) if gap.numel() else floor
+
+    def with_inputs(self, given: Given) -> Subject:
+        """Return the same subject with other inputs; nothing that was worked out is kept."""
+        other = copy.copy(self)
+        for name in [name for name in vars(other) if name not in _STAYS]:
+            del vars(other)[name]
+        vars(other).update(given=given, _known={})
+        return other
 
     # -- keeping -------------------------------------------------------------------------------
 

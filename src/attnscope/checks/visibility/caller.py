@@ -98,7 +98,10 @@ def _first_line(
         if not found:
             found.extend(_lines(wanted))
 
-    handle = module.register_forward_pre_hook(look)
+    try:
+        handle = module.register_forward_pre_hook(look)
+    except RuntimeError:  # scripted modules take none
+        return None
     try:
         with contextlib.suppress(Skipped):
             subject.raw()

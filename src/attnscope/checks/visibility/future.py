@@ -41,16 +41,22 @@ class Future:
 
 
 def all_of_stream(
-    subject: Subject, stream: Stream, side: Side | None = None, *, beside: bool = False
+    subject: Subject,
+    stream: Stream,
+    side: Side | None = None,
+    *,
+    beside: bool = False,
+    few: bool = False,
 ) -> list[Layer]:
     """Return the layers in which a sequence attends to itself.
 
     beside: those too in which it attends to another one of its length that goes along with it.
+    few: see `layers_of`.
     """
     return [
         layer
-        for layer in layers_of(subject, side)
-        if (layer.own and stream.name in layer.reads or (beside and layer.beside))
+        for layer in layers_of(subject, side, few=few)
+        if ((layer.own and stream.name in layer.reads) or (beside and stream.name in layer.beside))
         and layer.queries == layer.keys
         and layer.rows.batch == stream.batch(subject.given)
     ]
@@ -78,7 +84,7 @@ def has_empty_rows(subject: Subject, stream: Stream) -> bool:
     real = _real(subject, stream)
     return any(
         bool((hidden_rows(layer) & real).any())
-        for layer in all_of_stream(subject, stream, beside=True)
+        for layer in all_of_stream(subject, stream, beside=True, few=True)
         if layer.queries == real.shape[1]
     )
 

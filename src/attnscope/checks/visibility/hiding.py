@@ -106,7 +106,7 @@ def hidden_as_padding(subject: Subject) -> Iterator[Hidden]:
         layers = [each for each in _reading(subject, stream) if not bool(each.broken.any())]
         lost = [_lost(layer, real_tokens(subject, stream)) for layer in layers]
         right = [each for each, pairs in zip(layers, lost, strict=True) if not bool(pairs.any())]
-        right += [each for each in layers_of(subject) if each not in layers]
+        right += [each for each in layers_of(subject, few=True) if each not in layers]
         for layer, pairs in zip(layers, lost, strict=True):
             if bool(pairs.any()):
                 ways = [(pairs, pairs, layer.visible & ~pairs)]
@@ -164,7 +164,7 @@ def _hidden_of(subject: Subject, main: Stream, memory: Stream) -> Iterator[Hidde
     if not (any(_looks_ahead(layer) for layer in encoders) if encoders else other):
         return
     real = real_tokens(subject, memory)
-    for layer in layers_of(subject):
+    for layer in layers_of(subject, few=True):
         crosses = (
             not layer.own and layer.reads == {memory.name} and layer.keys == real.shape[1] <= _MOST
         )
@@ -175,7 +175,7 @@ def _hidden_of(subject: Subject, main: Stream, memory: Stream) -> Iterator[Hidde
         stairs = bool(ahead.any()) and not bool((layer.visible & ahead).any())
         if stairs and bool((layer.visible == behind)[:, _FEWEST - 1 :].all()):
             own = [each.module for each in all_of_stream(subject, main)]
-            line = line_in_common_owner(subject, layer.module, own[:1])
+            line = line_in_common_owner(subject, layer.module, own)
             ways = [(ahead, ahead, behind & layer.visible)]
             yield Hidden(layer, ahead, line or line_of_pairs(subject, layer, ways, []))
 
@@ -199,7 +199,7 @@ def _own_layers(subject: Subject, stream: Stream) -> list[Layer]:
     length = stream.length(subject.given)
     return [
         layer
-        for layer in all_of_stream(subject, stream)
+        for layer in all_of_stream(subject, stream, few=True)
         if _FEWEST <= layer.keys == length <= _MOST
     ]
 
@@ -207,7 +207,7 @@ def _own_layers(subject: Subject, stream: Stream) -> list[Layer]:
 def _reading(subject: Subject, stream: Stream) -> Iterator[Layer]:
     """Iterate over the layers whose keys are the tokens of one sequence."""
     length = stream.length(subject.given)
-    for layer in layers_of(subject):
+    for layer in layers_of(subject, few=True):
         fits = layer.keys == length <= _MOST and layer.rows.batch == stream.batch(subject.given)
         if fits and {stream.name} <= layer.reads <= {stream.name} | _mains(subject, layer):
             yield layer

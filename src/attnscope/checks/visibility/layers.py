@@ -10,7 +10,7 @@ saturated softmax hides nothing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,13 +18,21 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
-from attnscope.calls.program import Operation
-from attnscope.capture.tape import Tape
-from attnscope.capture.trail import LAYOUT
+from attnscope.checks.course import representatives
 from attnscope.checks.influence import differs
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.tokens import Tokens, tokens_of, value_in
+from attnscope.checks.visibility.origins import (
+    FLAT,
+    STEPS,
+    is_own,
+    is_plain,
+    rearranges,
+    side_by_side,
+    streams_of,
+    together,
+)
+from attnscope.checks.visibility.tokens import Tokens, tokens_of
 from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.side import Side
 from attnscope.errors import AttnscopeError
@@ -32,11 +40,8 @@ from attnscope.errors import AttnscopeError
 __all__ = ["Layer", "layers_of"]
 
 _CLOSE_TO_ZERO = 1e-3
-_FLAT = 2
-"""Axes of a tensor in which samples and tokens are one."""
-
-_STEPS = 6
-"""Rearrangements that are followed to where samples and tokens are apart."""
+_SMALL = 5_000_000
+"""Parameters above which one layer of each kind will do."""
 
 _LARGE = 3.0
 """Times the largest entry: what tokens are changed by."""
@@ -48,8 +53,8 @@ class Layer:
 
     given: values that hold the tokens of keys and values, each with where its tokens lie; returned:
     the value that holds the result. own: whether keys and queries are tokens of one sequence;
-    beside: or of several of one length that go side by side (questions and answers). reads: the
-    sequences among the inputs that the keys are made of.
+    reads: the sequences among the inputs that the keys are made of. beside: those of queries and
+    keys, where all have one length and go side by side (questions and answers).
     """
 
     side: Side
@@ -58,8 +63,8 @@ class Layer:
     returned: int
     rows: Tokens
     own: bool
-    beside: bool
     reads: frozenset[str]
+    beside: frozenset[str]
     _seen: dict[bytes, Tensor] = field(default_factory=dict)
 
     @property
@@ -151,16 +156,46 @@ class Layer:
         ]
 
 
-def layers_of(subject: Subject, side: Side | None = None) -> tuple[Layer, ...]:
-    """Return the attentions of a run (the base run) that can be run again by themselves."""
-    if side is None:
-        return subject.once(("layers",), lambda: tuple(_layers(subject, subject.base)))
-    return tuple(_layers(subject, side))
+def layers_of(
+    subject: Subject, side: Side | None = None, *, few: bool = False
+) -> tuple[Layer, ...]:
+    """Return the attentions of a run (the base run) that can be run again by themselves.
+
+    few: of a large model one of each kind will do: the same lines, sizes and mask.
+    """
+    if side is not None:
+        return tuple(_layers(subject, side, side.located))
+    if few and _is_large(subject):
+        return subject.once(
+            ("layers", "few"),
+            lambda: tuple(_layers(subject, subject.base, list(_of_each_kind(subject)))),
+        )
+    return subject.once(
+        ("layers",), lambda: tuple(_layers(subject, subject.base, subject.base.located))
+    )
 
 
-def _layers(subject: Subject, side: Side) -> Iterator[Layer]:
+def _is_large(subject: Subject) -> bool:
+    parameters = subject.model.parameters() if subject.model is not None else ()
+    return sum(p.numel() for p in parameters) > _SMALL
+
+
+def _of_each_kind(subject: Subject) -> Iterator[Located]:
+    """Iterate over calls that differ from those before in their lines, or in what their mask shows."""
+    first = {id(each.call) for each in representatives(subject)}
+    known: set[object] = set()
+    for located in subject.base.located:
+        call = located.call
+        shown = call.recipe.mask.dense(call.queries, call.keys)
+        kind = (call.queries, call.keys, tuple(shown.shape), shown.numpy(force=True).tobytes())
+        if kind not in known or id(call) in first:
+            known.add(kind)
+            yield located
+
+
+def _layers(subject: Subject, side: Side, calls_of_run: Sequence[Located]) -> Iterator[Layer]:
     groups: dict[tuple[int, ...], list[Located]] = {}
-    for located in side.located:
+    for located in calls_of_run:
         if all(located.spots.get(name) for name in ("q", "k", "v", "context")):
             sources = tuple(sorted({*_sources(side, located)}))
             groups.setdefault(sources, []).append(located)
@@ -192,7 +227,7 @@ def _sources(side: Side, located: Located) -> Iterable[int]:
     received = located.received
     for name in ("k", "v"):
         if name in received:
-            yield _together(side, received[name])
+            yield together(side, received[name])
         else:
             yield from (value for value, _ in located.spots[name])
 
@@ -209,10 +244,10 @@ def _layer(subject: Subject, side: Side, calls: list[Located]) -> Layer | None:
         else:
             found = _returned(subject, side, calls, stream)
             if found is not None:
-                own = _own(subject, side, calls, given, found[1])
-                reads = _reads(subject, side, given)
-                beside = own or _beside(subject, side, calls, found[1], reads)
-                return Layer(side, tuple(calls), given, *found, own, beside, reads)
+                own = is_own(subject, side, calls, given, found[1])
+                reads = streams_of(subject, side, given)
+                beside = side_by_side(subject, side, calls, found[1], reads)
+                return Layer(side, tuple(calls), given, *found, own, reads, beside)
     return None
 
 
@@ -262,39 +297,14 @@ def _returned(
 def _apart(side: Side, value: int) -> int:
     """Return a result as it is further on, where its axes can't be told apart here."""
     tape, found = side.tape, value
-    for _ in range(_STEPS):
-        if _is_plain(tape.tensors[found]):
+    for _ in range(STEPS):
+        if is_plain(tape.tensors[found]):
             return found
-        users = [op for op in tape.users.get(found, []) if _rearranges(tape, op, found)]
+        users = [op for op in tape.users.get(found, []) if rearranges(tape, op, found)]
         if not users:
             break
         found = users[0].defines[0]
-    return found if tape.tensors[found].dim() > _FLAT else value
-
-
-def _together(side: Side, value: int) -> int:
-    """Return what is received as it was before, where its axes can't be told apart here."""
-    tape, found = side.tape, value
-    for _ in range(_STEPS):
-        maker = tape.maker.get(found)
-        if _is_plain(tape.tensors[found]) or maker is None:
-            break
-        before = next(iter(maker.values()), found)
-        if not _rearranges(tape, maker, before):
-            break
-        found = before
-    return found if tape.tensors[found].dim() > _FLAT else value
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    """Return whether samples and tokens are axes of their own, and of other sizes."""
-    return tensor.dim() > _FLAT and tensor.shape[0] != tensor.shape[1]
-
-
-def _rearranges(tape: Tape, operation: Operation, value: int) -> bool:
-    """Return whether an operation only brings the entries of a value into another order."""
-    sizes = {tape.tensors[each].numel() for each in (value, *operation.defines[:1])}
-    return operation.name in LAYOUT and len(sizes) == 1
+    return found if tape.tensors[found].dim() > FLAT else value
 
 
 def _behind(side: Side, value: int, wanted: set[int]) -> set[int]:
@@ -305,61 +315,3 @@ def _behind(side: Side, value: int, wanted: set[int]) -> set[int]:
     needed = side.tape.program.needed((value,), held)
     read = {each for operation in needed for each in operation.needs}
     return wanted & read
-
-
-def _own(
-    subject: Subject, side: Side, calls: list[Located], given: Mapping[int, Tokens], rows: Tokens
-) -> bool:
-    """Return whether queries and keys are tokens of one sequence: made of the same inputs."""
-    if {tokens.count for tokens in given.values()} != {rows.count}:
-        return False
-    if _is_bare(subject):
-        return True
-    asks = calls[0].received.get("q")
-    if asks is None:
-        asks = calls[0].spots["q"][0][0]
-    if asks in given or _together(side, asks) in given:
-        return True
-    found = (value_in(side, subject.given, each.name) for each in subject.roles.streams)
-    streams = {value for value in found if value is not None}
-    if len(streams) < 2:
-        return True
-    return all(_made_of(side, asks, streams) == _made_of(side, value, streams) for value in given)
-
-
-def _beside(
-    subject: Subject, side: Side, calls: list[Located], rows: Tokens, reads: frozenset[str]
-) -> bool:
-    """Return whether queries and keys are made of sequences of one length, none of them a memory."""
-    asks = calls[0].received.get("q", calls[0].spots["q"][0][0])
-    named = reads | _reads(subject, side, [asks])
-    streams = [s for s in subject.roles.streams if s.name in named]
-    return bool(streams) and all(
-        not s.memory and s.length(subject.given) == rows.count for s in streams
-    )
-
-
-def _is_bare(subject: Subject) -> bool:
-    """Return whether q, k and v are handed over as they are."""
-    main = subject.roles.main
-    return main is not None and main.kind == "heads"
-
-
-def _reads(subject: Subject, side: Side, given: Iterable[int]) -> frozenset[str]:
-    """Return the names of the sequences that some values are made of."""
-    known = {
-        value: stream.name
-        for stream in subject.roles.streams
-        if (value := value_in(side, subject.given, stream.name)) is not None
-    }
-    found = frozenset(known[v] for each in given for v in _made_of(side, each, set(known)))
-    main = subject.roles.main
-    return found | {main.name} if main is not None and _is_bare(subject) else found
-
-
-def _made_of(side: Side, value: int, inputs: set[int]) -> set[int]:
-    """Return which inputs a value is made from."""
-    read = {
-        each for operation in side.tape.program.needed((value,), {}) for each in operation.needs
-    }
-    return inputs & {value, *read}

@@ -24,7 +24,7 @@ from attnscope.differ.sides.seen import Seen
 from attnscope.differ.sides.subject import Subject
 from attnscope.errors import AttnscopeError, InputError
 
-__all__ = ["Side", "observe", "watch"]
+__all__ = ["Side", "ended", "observe", "watch"]
 
 _FAITHFUL = 64.0
 """Roundings times root of the operations that a tape may be from the real run."""
@@ -209,6 +209,8 @@ def watch(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], seed:
             raise
         except Exception as error:  # noqa: BLE001  code of others may raise anything
             raised = error
+        except SystemExit as left:
+            raised = ended(left)
     return Side(subject, tape, trace, output, leaves, error=raised)
 
 
@@ -247,7 +249,7 @@ def _copied(
 @contextlib.contextmanager
 def _same_buffers(model: nn.Module | None) -> Iterator[None]:
     """Put back what a run writes into buffers: running statistics, caches."""
-    buffers = list(model.buffers()) if model is not None else []
+    buffers = [each for each in model.buffers() if _is_dense(each)] if model is not None else []
     kept = [(buffer, buffer.detach().clone()) for buffer in buffers]
     try:
         yield
@@ -256,6 +258,18 @@ def _same_buffers(model: nn.Module | None) -> Iterator[None]:
             for buffer, before in kept:
                 if not torch.equal(buffer, before):  # kernels write statistics without a version
                     buffer.data.copy_(before)  # unnoticed by a graph that holds the buffer
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Return whether a tensor has values that can be compared and written to."""
+    return tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_meta
+
+
+def ended(left: SystemExit) -> RuntimeError:
+    """Return an error, raised at the same place, for code of others that ends the process."""
+    error = RuntimeError(f"it ends the process: sys.exit({left.code!r})")
+    error.__cause__ = left
+    return error.with_traceback(left.__traceback__)
 
 
 @contextlib.contextmanager

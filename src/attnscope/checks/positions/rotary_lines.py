@@ -1,0 +1,73 @@
+"""The line to point at for a fault of a rotary embedding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.definitions import calls_of, first_where, mentions
+from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.positions.rotary_faults import RotaryFault
+from attnscope.checks.residual.graph import behind
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["line_of_rotary"]
+
+_LAYS_OUT = ("repeat_interleave", "stack", "cat", "repeat")
+
+
+def line_of_rotary(subject: Subject, fault: RotaryFault) -> Source | None:
+    """Return where the table is laid out, where a side is left out, or what turns it."""
+    if fault.kind == "no rotation":
+        return _line_of_layout(subject, fault) or fault.operation.source
+    if fault.kind == "one side":
+        return _line_of_parts(subject, fault) or _line_of_call(subject, fault.operation)
+    if fault.kind == "twice":
+        first = next((each for each in fault.turning.factors if each.depth == 1), None)
+        source = first.operation.source if first is not None else None
+        if source is not None and source != fault.operation.source:
+            return fault.operation.source
+    return _line_of_call(subject, fault.operation)
+
+
+def _line_of_call(subject: Subject, operation: Operation) -> Source | None:
+    """Return the line that calls the helper which turns, or the operation's own."""
+    source = operation.source
+    if source is None:
+        return None
+    frames = [frame for frame in frames_at(subject, operation) if frame.own]
+    if len(frames) > 1 and calls_of(subject.run, frames[0].name) is not None:
+        return frames[1].source()
+    return calls_of(subject.run, source.function.rpartition(".")[2]) or source
+
+
+def _line_of_parts(subject: Subject, fault: RotaryFault) -> Source | None:
+    """Return where the side that isn't turned is put together of two parts."""
+    other = "k" if fault.turning.side == "q" else "q"
+    located, tape = fault.turning.located, subject.base.tape
+    values = [value for value, _ in located.spots[other]]
+    way = behind(tape, values, [located.received[other]])
+    joined = [op for op in way if op.name in {"cat", "concat", "concatenate"}]
+    return joined[-1].source if joined else None
+
+
+def _line_of_layout(subject: Subject, fault: RotaryFault) -> Source | None:
+    """Return where a table got each of its columns twice in a row; None: it has other columns.
+
+    Halves that are swapped need the columns one after the other, and are what nearly all code has.
+    """
+    factor = fault.turning.pairs[-1][1]
+    if not _is_interleaved(factor.table):
+        return None
+    for operation in reversed(behind(subject.base.tape, [factor.value])):
+        if operation.name in _LAYS_OUT:
+            return operation.source
+    return first_where(subject.run, lambda node: mentions(node, "repeat_interleave"))
+
+
+def _is_interleaved(table: Tensor) -> bool:
+    if table.is_complex() or table.shape[-1] % 2:
+        return False
+    return torch.equal(table[..., ::2], table[..., 1::2])
