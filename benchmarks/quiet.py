@@ -87,25 +87,25 @@ def _all(names: Sequence[str], jobs: int, seconds: float) -> Iterator[Row]:
         while waiting and len(running) < jobs:
             name = waiting.pop()
             here, there = _FORK.Pipe(duplex=False)
-            process = _FORK.Process(target=_work, args=(name, there), daemon=True)
+            process: BaseProcess = _FORK.Process(target=_work, args=(name, there), daemon=True)
             process.start()
             there.close()
             running.append((name, process, here, time.monotonic()))
         wait([job[2] for job in running], timeout=0.5)
         for job in list(running):
-            name, process, results, began = job
+            name, started, results, began = job
             spent = time.monotonic() - began
             row: Row | None = None
             if results.poll():
                 try:
                     row = results.recv()
                 except EOFError:
-                    row = Row(name, "died", (f"exit code {process.exitcode}",), spent)
+                    row = Row(name, "died", (f"exit code {started.exitcode}",), spent)
             elif spent > seconds:
                 row = Row(name, "timeout", (), spent)
             if row is not None:
-                process.kill()
-                process.join()
+                started.kill()
+                started.join()
                 running.remove(job)
                 yield row
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -65,12 +65,16 @@ class Operation:
     graded: bool = False
     source: Source | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
+    _values: tuple[int, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def values(self) -> Iterator[int]:
         """Iterate over the values that the arguments refer to, in order."""
-        for value in _leaves((self.args, self.kwargs)):
-            if isinstance(value, Value):
-                yield value.index
+        known = self._values
+        if known is None:
+            leaves = _leaves((self.args, self.kwargs))
+            known = tuple(leaf.index for leaf in leaves if isinstance(leaf, Value))
+            object.__setattr__(self, "_values", known)
+        return iter(known)
 
 
 @dataclass(slots=True)
@@ -87,16 +91,19 @@ class Program:
         given: Mapping[int, Tensor] | None = None,
         *,
         graded: bool = False,
+        as_made: Collection[int] = (),
     ) -> dict[int, Tensor]:
         """Run what `wanted` needs and return those values.
 
         given: tensors to use instead of what the program would compute or was recorded with.
         graded: let autograd follow what it followed when it was recorded, for equal bits.
+        as_made: those of `wanted` to return as they were made, whatever is written there later.
         The random state of every device is left as it was; each random operation draws again what
         it drew when it was recorded.
         """
         wanted = tuple(wanted)
         values: dict[int, Tensor] = {}
+        copies: dict[int, Tensor] = {}
         chosen = self.needed(wanted, given or {})
         changed = self._changed_inputs()
         for index, tensor in (given or {}).items():
@@ -106,10 +113,13 @@ class Program:
                 self._load(operation, values, changed, graded=graded)
                 with torch.set_grad_enabled(operation.graded) if graded else _as_it_is():
                     _run_one(operation, values, given or {})
+                for index in as_made and operation.defines:
+                    if index in as_made and index in values:
+                        copies[index] = values[index].clone()
         for index in wanted:
             if index not in values:
                 values[index] = self.inputs[index].tensor
-        return {index: values[index] for index in wanted}
+        return {index: copies.get(index, values[index]) for index in wanted}
 
     def position_of(self, held: Held) -> int:
         """Return the value that `held` is an input of the program as."""
@@ -184,8 +194,11 @@ _VIEWS = frozenset(
 def _run_one(operation: Operation, values: dict[int, Tensor], given: Mapping[int, Tensor]) -> None:
     args = _fill(operation.args, values)
     kwargs = _fill(dict(operation.kwargs), values)
-    with _autocast(operation.autocast), drawing_from(operation.random):
+    if operation.autocast is None and operation.random is None and not _is_autocast_on():
         output = operation.function(*args, **kwargs)
+    else:
+        with _autocast(operation.autocast), drawing_from(operation.random):
+            output = operation.function(*args, **kwargs)
     if operation.name == "setitem":
         output = args[0]
     tensors = [leaf for leaf in _leaves(output) if isinstance(leaf, Tensor)]
@@ -227,6 +240,10 @@ def map_leaves(tree: Any, change: Callable[[Any], Any]) -> Any:
 
 
 _CONTAINERS = (tuple, list, dict, slice)
+
+
+def _is_autocast_on() -> bool:
+    return bool(torch.is_autocast_enabled("cpu"))
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from attnscope.capture.trail import Trail
 LONGEST = 160
 """Operations after which a chain is given up: scores become weights in far fewer."""
 
-LONGEST_OPEN = 4000
+LONGEST_OPEN = 40_000
 """The same for a chain that sums up chunks of keys, some ten operations each."""
 
 _sequence = itertools.count()

@@ -8,7 +8,7 @@ in the place of some. A tape keeps all of it, and so costs the memory of all act
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -175,16 +175,21 @@ class Tape:
         return number if number is not None and self.tensors[number] is tensor else None
 
     def run(
-        self, wanted: Iterable[int], given: Mapping[int, Tensor] | None = None, *, wide: bool
+        self,
+        wanted: Iterable[int],
+        given: Mapping[int, Tensor] | None = None,
+        *,
+        wide: bool,
+        as_made: Collection[int] = (),
     ) -> dict[int, Tensor]:
         """Run what `wanted` needs, with the tensors of `given` in the place of their values.
 
-        wide: in float64; the tensors of `given` are widened.
+        wide: in float64; the tensors of `given` are widened. as_made: as of `Program.run`.
         """
         program = self.exact if wide else self.program
         given = {key: widened(t).detach() if wide else t for key, t in (given or {}).items()}
         with torch.no_grad():
-            return program.run(tuple(wanted), given)
+            return program.run(tuple(wanted), given, as_made=as_made)
 
     @cached_property
     def maker(self) -> dict[int, Operation]:

@@ -23,6 +23,7 @@ __all__ = [
     "class_of",
     "defined",
     "filled",
+    "fills_anything",
     "first_where",
     "is_inherited",
     "last_where",
@@ -30,6 +31,7 @@ __all__ = [
     "mentions",
     "owner_of",
     "put_in_later",
+    "returned",
     "statements",
 ]
 
@@ -122,8 +124,39 @@ def defined(model: nn.Module, path: str) -> Source | None:
         for kind in type(owner).__mro__:
             place = _assigned(kind, name)
             if place is not None:
-                return _source(place, "__init__")
+                return _source(_by_key(model, path) or place, "__init__")
     return None
+
+
+def _by_key(model: nn.Module, path: str) -> Place | None:
+    """Return the statement that puts a parameter into a dict of parameters, by its key."""
+    key = path.rpartition(".")[2]
+    if not isinstance(owner_of(model, path), nn.ParameterDict):
+        return None
+    places = [
+        place
+        for place in statements(model)
+        if any(
+            isinstance(each, ast.Dict)
+            and any(isinstance(k, ast.Constant) and k.value == key for k in each.keys)
+            for each in ast.walk(place[1])
+        )
+    ]
+    return min(places, key=_order) if places else None
+
+
+def returned(module: nn.Module) -> Source | None:
+    """Return the last return statement of a module's own forward."""
+    tree, file = class_of(module), _file_of(type(module))
+    forwards = [
+        node
+        for node in (tree.body if tree is not None else ())
+        if isinstance(node, ast.FunctionDef) and node.name == "forward"
+    ]
+    ends = [n for node in forwards for n in ast.walk(node) if isinstance(n, ast.Return)]
+    if not ends or file is None:
+        return None
+    return _source((file, max(ends, key=lambda node: node.lineno)), "forward")
 
 
 def is_inherited(owner: nn.Module, name: str) -> bool:
@@ -213,6 +246,11 @@ def filled(model: nn.Module, path: str) -> Source | None:
         if places:
             return _source(min(places, key=_order))
     return defined(model, path)
+
+
+def fills_anything(model: nn.Module) -> bool:
+    """Return whether the author's own code gives any parameter its first values."""
+    return any(_fills(node) for _, node in statements(model))
 
 
 def _fills(node: ast.AST) -> bool:

@@ -22,9 +22,6 @@ __all__ = ["Allowed", "differs", "first_mixing", "moved"]
 _MOVED = 1e-9
 """Relative to the largest entry: far above float64's rounding, far below any real influence."""
 
-_MOST_SHARED = 200
-"""Values in memory that is written to which are run by themselves, each up to its own place."""
-
 _FILL = 1e8
 """From here on an entry hides a score; it is none."""
 
@@ -97,11 +94,8 @@ def _as_made(
     written = {
         storage_key(tape.tensors[op.target]) for op in tape.operations if op.target is not None
     } - {0}
-    shared = [value for value in wanted if storage_key(tape.tensors[value]) in written]
-    made = tape.run(wanted, changed, wide=True)
-    for value in shared[:_MOST_SHARED]:
-        made |= tape.run([value], changed, wide=True)
-    return made
+    shared = {value for value in wanted if storage_key(tape.tensors[value]) in written}
+    return tape.run(wanted, changed, wide=True, as_made=shared)
 
 
 def first_mixing(tape: Tape, entries: Mapping[int, Tensor], allowed: Allowed) -> Operation | None:

@@ -93,8 +93,51 @@ class OtherAxis(Decoder):
         return torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)  # other axis
 
 
+class Turned(Decoder):
+    """Positions are turned into queries and keys; what is kept is turned already."""
+
+    def turn(self, x: Tensor, start: int) -> Tensor:
+        angles = (torch.arange(x.shape[2]) + start)[:, None] * torch.tensor([1.0, 0.3, 0.1, 0.03])
+        a, b = x.chunk(2, -1)
+        return torch.cat(
+            [a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1
+        )
+
+    def keys(self, past: Past, k: Tensor, seen: int) -> Tensor:
+        k = self.turn(k, seen)
+        return k if past is None else torch.cat([past[0], k], 2)
+
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        b, t = x.shape
+        q, k, v = self.qkv(self.tokens(x)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = self.turn(q, seen), self.keys(past, k, seen)
+        v = v if past is None else torch.cat([past[1], v], 2)
+        later = torch.ones(t, k.shape[2], dtype=torch.bool).triu(k.shape[2] - t + 1)
+        weights = (q @ k.mT).masked_fill(later, -math.inf).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, t, -1)), (k, v)
+
+
+class FromZero(Turned):
+    def keys(self, past: Past, k: Tensor, _seen: int) -> Tensor:
+        k = self.turn(k, 0)  # from zero
+        return k if past is None else torch.cat([past[0], k], 2)
+
+
+class TurnedAgain(Turned):
+    def keys(self, past: Past, k: Tensor, _seen: int) -> Tensor:
+        k = k if past is None else torch.cat([past[0], k], 2)
+        return self.turn(k, 0)  # turned again
+
+
 @pytest.mark.parametrize(
-    ("kind", "mark"), [(Restarts, "restarts"), (Swapped, "swapped"), (Forgets, "forgets")]
+    ("kind", "mark"),
+    [
+        (Restarts, "restarts"),
+        (Swapped, "swapped"),
+        (Forgets, "forgets"),
+        (FromZero, "from zero"),
+        (TurnedAgain, "turned again"),
+    ],
 )
 def test_the_line_that_parts_from_the_full_pass(kind: type[Decoder], mark: str) -> None:
     (finding,) = found(kind(), ids(), EXPECT)
@@ -105,7 +148,49 @@ def test_the_line_that_parts_from_the_full_pass(kind: type[Decoder], mark: str) 
     assert "at once" in finding.evidence["ways_that_agree"]
 
 
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(24, 72)
+
+    def forward(self, x: Tensor, past: Past) -> tuple[Tensor, Past]:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        if past is not None:
+            k, v = torch.cat([past[0], k], 1), torch.cat([past[1], v], 1)
+        later = torch.ones(q.shape[1], k.shape[1], dtype=torch.bool).triu(
+            k.shape[1] - q.shape[1] + 1
+        )
+        weights = (q @ k.mT).masked_fill(later, -math.inf).softmax(-1)
+        return x + weights @ v, (k, v)
+
+
+class Two(nn.Module):
+    """Two layers with a cache each, or with that of the first for both."""
+
+    def __init__(self, *, first: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.tokens, self.first = nn.Embedding(30, 24), first
+        self.layers = nn.ModuleList([Layer(), Layer()])
+
+    def forward(self, x: Tensor, past: Any = None) -> Any:
+        x, kept = self.tokens(x), []
+        for at, layer in enumerate(self.layers):
+            own = None if past is None else past[0 if self.first else at]
+            x, new = layer(x, own)  # handed on
+            kept.append(new)
+        return x, kept
+
+
+def test_a_layer_that_is_handed_the_cache_of_another_one() -> None:
+    (finding,) = found(Two(first=True), ids(), EXPECT)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "handed on")
+    assert not found(Two(first=False), ids(), EXPECT)
+
+
 def test_a_right_cache_is_silent() -> None:
+    assert not found(Turned(), ids(), EXPECT)
     assert not found(Decoder(), ids(), EXPECT)
     assert not found(Decoder(heads=1), ids(4), EXPECT)
     assert not found(Decoder(), ids(2), EXPECT)

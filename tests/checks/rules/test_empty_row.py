@@ -16,8 +16,8 @@ class Attention(nn.Module):
         q, k, v = self.qkv(x).chunk(3, dim=-1)
         n = x.shape[1]
         seen = torch.ones(n, n).tril().bool() & attention_mask.bool()[:, None, :]
-        scores = (q @ k.mT / 4).masked_fill(~seen, {fill})
-        weights = scores.softmax(-1)  # here
+        scores = (q @ k.mT / 4).masked_fill(~seen, {fill})  # here
+        weights = scores.softmax(-1)
         {after}
 
 

@@ -97,10 +97,25 @@ class Strict(ByHand):
         return scores.masked_fill(later, -1e9)
 
 
+class HidesNothing(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        allowed = torch.ones(scores.shape[-2:])
+        return scores.masked_fill(allowed == 0, -math.inf)  # hides nothing
+
+
+class NearOnBothSides(ByHand):
+    def hidden(self, scores: Tensor) -> Tensor:
+        at = torch.arange(scores.shape[-1])
+        near = (at[:, None] - at).abs() < 3  # near on both sides
+        return scores.masked_fill(~near, -math.inf)
+
+
 @pytest.mark.parametrize(
     ("kind", "mark", "furthest"),
     [
         (NoMask, "the softmax", (0, 8)),
+        (HidesNothing, "hides nothing", (0, 8)),
+        (NearOnBothSides, "near on both sides", (0, 2)),
         (OneTooFar, "one too far", (0, 1)),
         (Compared, "compared", (0, 1)),
         (Weak, "too weak", (0, 8)),
@@ -379,3 +394,164 @@ def test_rounding_of_half_types_hides_no_leak_and_makes_none(kind: torch.dtype) 
     assert finding.source is not None
     assert finding.source.line == marked(__file__, "the softmax")
     assert not found(Right().to(kind), features().to(kind), CAUSAL)
+
+
+class Packed(nn.Module):
+    """Documents are kept apart, and nothing else: what is missing is where the mask is applied."""
+
+    def __init__(self, *, causal: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.causal = causal
+        self.tokens, self.qkv = nn.Embedding(40, 24), nn.Linear(24, 72)
+
+    def forward(self, ids: Tensor, documents: Tensor) -> Any:
+        b, t = ids.shape
+        q, k, v = self.qkv(self.tokens(ids)).view(b, t, 3, 3, 8).permute(2, 0, 3, 1, 4)
+        same = documents[:, None, :, None] == documents[:, None, None, :]
+        same = same & torch.ones(t, t, dtype=torch.bool).tril() if self.causal else same
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=same)  # applied
+        return y.transpose(1, 2).reshape(b, t, -1)
+
+
+def test_a_mask_of_documents_is_not_blamed_for_the_order() -> None:
+    inputs = {
+        "ids": torch.arange(18).view(2, 9),
+        "documents": torch.tensor([[0] * 4 + [1] * 5] * 2),
+    }
+    assert only(Packed(causal=False), inputs, CAUSAL).source.line == marked(__file__, "applied")
+    assert not found(Packed(causal=True), inputs, CAUSAL)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> Tensor:  # noqa: FBT001, FBT002  as kernels have it
+    return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+
+class LeavesOut(nn.Module):
+    def __init__(self, *, told: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.told, self.qkv = told, nn.Linear(24, 72)
+
+    def forward(self, x: Tensor) -> Any:
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, 3, 8).permute(2, 0, 3, 1, 4)
+        y = attend(q, k, v, causal=True) if self.told else attend(q, k, v)  # left out
+        return y.transpose(1, 2).flatten(2)
+
+
+def test_who_leaves_out_the_argument_is_named() -> None:
+    assert only(LeavesOut(told=False), features(), CAUSAL).source.line == marked(
+        __file__, "left out"
+    )
+    assert not found(LeavesOut(told=True), features(), CAUSAL)
+
+
+class Windows(nn.Module):
+    """Every second layer has a window, made at a line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Windowed(window=w) for w in (3, None, 3))
+
+    def forward(self, x: Tensor) -> Any:
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+class Windowed(nn.Module):
+    def __init__(self, *, window: int | None) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.window, self.qkv = window, nn.Linear(24, 72)
+
+    def forward(self, x: Tensor) -> Any:
+        t = x.shape[1]
+        q, k, v = self.qkv(x).view(x.shape[0], t, 3, 3, 8).permute(2, 0, 3, 1, 4)
+        back = torch.arange(t)[:, None] - torch.arange(t)
+        seen = back >= 0
+        if self.window is not None:
+            seen = back.abs() < self.window  # both sides
+        return F.scaled_dot_product_attention(q, k, v, seen).transpose(1, 2).flatten(2)
+
+
+def test_a_mask_of_a_line_that_right_layers_do_not_run_is_at_fault_itself() -> None:
+    assert only(Windows(), features(), CAUSAL).source.line == marked(__file__, "both sides")
+
+
+class OneScore(nn.Module):
+    """Returns one number a token, by questions that read answers: both go along in time."""
+
+    def __init__(self, *, causal: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.answers, self.questions = nn.Embedding(30, 24), nn.Embedding(20, 24)
+        self.attention = nn.MultiheadAttention(24, 3, batch_first=True)
+        self.out, self.causal = nn.Linear(24, 1), causal
+
+    def forward(self, x: Tensor, question_ids: Tensor) -> Any:
+        later = (
+            torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1) if self.causal else None
+        )
+        x, e = self.answers(x), self.questions(question_ids)
+        return self.out(self.attention(e, x, x, attn_mask=later)[0]).squeeze(-1)  # one score
+
+
+def test_one_number_a_token_and_two_sequences_in_step() -> None:
+    ids = torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(0))
+    inputs = {"x": ids, "question_ids": ids.flip(0)}
+    finding = only(OneScore(causal=False), inputs, CAUSAL)
+    assert finding.source.line == marked(__file__, "one score")
+    assert not found(OneScore(causal=True), inputs, CAUSAL)
+
+
+class Captions(nn.Module):
+    """Pictures come first among the inputs; the outputs are those of the words."""
+
+    def __init__(self, *, causal: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.patch, self.words, self.qkv = nn.Linear(6, 24), nn.Embedding(30, 24), nn.Linear(24, 72)
+        self.causal = causal
+
+    def forward(self, patches: Tensor, words: Tensor) -> Any:
+        x = torch.cat([self.patch(patches), self.words(words)], 1)
+        q, k, v = self.qkv(x).view(*x.shape[:2], 3, 3, 8).permute(2, 0, 3, 1, 4)
+        of_picture = torch.arange(x.shape[1]) < patches.shape[1]
+        seen = of_picture[:, None] & of_picture
+        seen = seen | torch.ones_like(seen).tril() if self.causal else seen | ~of_picture[:, None]
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        return y.transpose(1, 2).flatten(2)[:, patches.shape[1] :]
+
+
+def test_the_sequence_is_the_one_whose_tokens_come_out() -> None:
+    inputs = {"patches": features(5, 6), "words": torch.arange(16).view(2, 8)}
+    assert only(Captions(causal=False), inputs, CAUSAL).message.startswith("changing words")
+    assert not found(Captions(causal=True), inputs, CAUSAL)
+
+
+@torch.jit.script
+def scripted(x: Tensor) -> Tensor:
+    return torch.softmax(x @ x.transpose(1, 2), -1) @ x
+
+
+class Scripted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.inner, self.out = Inner(), nn.Linear(24, 24)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.out(self.inner(x))  # scripted
+
+
+class Inner(nn.Module):
+    def forward(self, x: Tensor) -> Any:
+        return scripted(x)
+
+
+def test_attention_that_cannot_be_looked_into_is_told_where_it_is_called() -> None:
+    finding = only(Scripted(), features(), CAUSAL)
+    assert finding.module == "inner"
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "scripted")

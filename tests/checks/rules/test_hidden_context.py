@@ -144,3 +144,60 @@ def test_a_decoders_own_mask_in_cross_attention() -> None:
     assert not found(Translator(wrong=False), inputs, {"causal": True})
     (finding,) = found(Translator(wrong=True), inputs, {"causal": True})
     assert finding.module == "model.decoder.layers.0.multihead_attn"
+
+
+class Prefixed(ByHand):
+    """Reads the first three tokens both ways, or forgets to."""
+
+    def __init__(self, *, forgets: bool) -> None:
+        super().__init__()
+        self.forgets = forgets
+
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
+        at = torch.arange(length)
+        causal = at <= at[:, None]  # plainly causal
+        return causal if self.forgets else causal | ((at < 3) & (at[:, None] < 3))
+
+
+def test_a_declared_prefix_that_is_read_left_to_right() -> None:
+    expect = {"causal": True, "prefix": 3}
+    (finding,) = found(Prefixed(forgets=True), features(), expect)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "plainly causal")
+    assert not found(Prefixed(forgets=False), features(), expect)
+
+
+class Cross(nn.Module):
+    def __init__(self, *, wrong: bool) -> None:
+        super().__init__()
+        self.q, self.k, self.wrong = nn.Linear(24, 24), nn.Linear(24, 24), wrong
+
+    def forward(self, x: Tensor, regions: Tensor) -> Any:
+        seen = torch.ones(x.shape[1], regions.shape[1], dtype=torch.bool)
+        seen = seen.tril() if self.wrong else seen  # tril
+        scores = (self.q(x) @ self.k(regions).mT).masked_fill(~seen, -math.inf)
+        return scores.softmax(-1) @ regions
+
+
+class Reader(nn.Module):
+    """Words read a memory of another length, in two layers that share it."""
+
+    def __init__(self, *, wrong: bool) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.words = nn.Embedding(30, 24)
+        self.layers = nn.ModuleList(Cross(wrong=wrong) for _ in range(2))
+
+    def forward(self, words: Tensor, regions: Tensor) -> Any:
+        x = self.words(words)
+        for layer in self.layers:
+            x = x + layer(x, regions)
+        return x
+
+
+def test_a_memory_of_another_length_is_not_read_step_by_step() -> None:
+    inputs = {"words": torch.arange(14).view(2, 7), "regions": features(11, 2)}
+    (finding,) = found(Reader(wrong=True), inputs, {"causal": True})
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "tril")
+    assert not found(Reader(wrong=False), inputs, {"causal": True})

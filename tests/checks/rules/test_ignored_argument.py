@@ -70,7 +70,7 @@ def test_a_mask_that_is_not_handed_on(tmp_path: Path) -> None:
 
 
 FUNCTION = """
-def attend(q, k, v, window=None, lengths=None):  # here
+def attend(q, k, v, window=None, causal=False):  # here
     n = q.shape[1]
     far = torch.arange(n)[:, None] - torch.arange(n)
     hidden = far < 0
@@ -99,6 +99,42 @@ def test_an_argument_that_a_function_never_reads(tmp_path: Path) -> None:
     finding = the_finding(tmp_path, unread)
     assert finding.evidence == {"argument": "window", "function": "attend", "reads": 0}
     assert codes(tmp_path, FUNCTION.format(reads="window is not None")) == []
+
+
+def test_an_argument_that_is_not_given_and_would_not_be_read_is_a_note(tmp_path: Path) -> None:
+    unread = FUNCTION.format(reads="window is not None").replace("causal=False", "lengths=None")
+    finding = the_finding(tmp_path, unread)
+    assert (finding.code, finding.severity) == ("AS208", "note")
+    assert "takes lengths and never reads it" in finding.message
+
+
+def test_a_mask_that_is_applied_another_way_is_no_ignored_one(tmp_path: Path) -> None:
+    program = """
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = nn.Linear(16, 48)
+
+        def forward(self, x, bias, keep):
+            q, k, v = self.qkv(x).chunk(3, dim=-1)
+            return (q @ k.mT / 4 + bias).softmax(-1) @ v
+
+
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention = Attention()
+
+        def forward(self, x, keep):
+            bias = torch.zeros(keep.shape).masked_fill(SHOWN, -1e9)[:, None, :]
+            return self.attention(x, bias, keep)
+
+
+    model = Encoder().eval()
+    inputs = {"x": torch.randn(2, 6, 16), "keep": torch.arange(6) < torch.tensor([[6], [3]])}
+    expect = {"padding": "keep keep", "positions": False}
+    """
+    assert codes(tmp_path, program.replace("SHOWN", "~keep")) == []
 
 
 def test_declared_padding_that_leaks_is_said_once(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from attnscope.calls.tolerance import rounding, unit_roundoff
 __all__ = ["NormaliserReading", "read_normaliser"]
 
 _BLOCK_ELEMENTS = 1 << 20
+_FIRST_ELEMENTS = 1 << 14
 _STEPS = 8
 _SUBTRACTING = frozenset({"sparsemax", "entmax"})
 _ELEMENTWISE = ("relu", "relu-squared", "sigmoid", "exp", "identity")
@@ -119,25 +120,40 @@ def _matches(
     counted: Tensor,
     dtype: torch.dtype | None = None,
 ) -> bool:
-    """Compare one candidate with the weights, where rows are independent in blocks of queries."""
-    queries, keys = weights.shape[-2:]
-    row = max(1, scores.shape[0] * scores.shape[1] * scores.shape[-1])
-    step = queries if axis == "queries" else max(1, _BLOCK_ELEMENTS // row)
-    for start in range(0, queries, step):
-        part = slice(start, start + step)
-        block = scores[..., part, :].double()
+    """Compare one candidate with the weights, part by part; most fail at the first, small one."""
+    keys = weights.shape[-1]
+    made, short = dtype or weights.dtype, scores.dtype
+    for part in _parts(axis, scores.shape):
+        block = scores[part].double()
         expected = NORMALISERS[name](block, AXES[axis])[..., :keys]
-        actual = weights[..., part, :].double()
-        slack = _slack(block[..., :keys], expected, scores.dtype, dtype or weights.dtype)
+        actual = weights[part].double()
+        slack = _slack(block[..., :keys], expected, short, made)
         if name in _SUBTRACTING:  # a threshold made of all scores of the row is taken off each
-            rounded = max(unit_roundoff(dtype or weights.dtype), unit_roundoff(scores.dtype))
+            rounded = max(unit_roundoff(made), unit_roundoff(short))
             size = block.abs().masked_fill(~block.isfinite(), 0).sum(-1, keepdim=True)
             slack = slack + rounded * (1 + size)
         near = (expected - actual).abs() <= slack
         same = near | (expected == actual) | (expected.isnan() & actual.isnan())
-        if not bool((same | ~counted[..., part, :]).all()):
+        if not bool((same | ~counted[part]).all()):
             return False
     return True
+
+
+def _parts(axis: str, shape: torch.Size) -> Iterator[tuple[slice, ...]]:
+    """Yield parts that a normaliser over `axis` can be computed of alone, the first ones small."""
+    batch, heads, queries, columns = shape
+    everything = slice(None)
+    if axis == "queries":
+        for sample in range(batch):
+            for head in range(heads):
+                yield slice(sample, sample + 1), slice(head, head + 1), everything, everything
+        return
+    row = max(1, batch * heads * columns)
+    start, elements = 0, _FIRST_ELEMENTS
+    while start < queries:
+        stop = start + max(1, elements // row)
+        yield everything, everything, slice(start, stop), everything
+        start, elements = stop, min(2 * elements, _BLOCK_ELEMENTS)
 
 
 def _slack(block: Tensor, expected: Tensor, before: torch.dtype, after: torch.dtype) -> Tensor:

@@ -278,6 +278,9 @@ def _name_normaliser(
     """Return what makes a later value of the scores, and that value; the last that has a name."""
     found: tuple[NormaliserReading, Output] | None = None
     for output in between(reading.scores, evidence.stages.weights):
+        arrangement = evidence.axes.arrange(output.node, output.index)
+        if arrangement is None or arrangement.shape[-1] < evidence.sizes.keys:
+            continue  # a sum over the keys, or some of them
         weights = _weights_at(evidence, output)
         if weights is None or weights.shape[:-1] != scores.shape[:-1]:
             continue

@@ -73,17 +73,19 @@ def _making(
     return None
 
 
-def line_of_hiding(seen: Seen, hide: Hide | None) -> Source:
+def line_of_hiding(seen: Seen, hide: Hide | None, *, rows: bool = False) -> Source:
     """Return the line where an added mask gets its low numbers, or where a mask is applied.
 
-    Inside a library it is the line of the user's own that calls it.
+    rows: where it gets rows of nothing but low numbers. Inside a library it is the line of the
+    user's own that calls it.
     """
     if hide is None:
         return users_line(seen.subject, seen.call.module, line_of_softmax(seen))
     line = _applied(seen, hide)
     for operation in behind(seen, hide) if hide.kind == "bias" else ():
         tensor = seen.subject.base.tape.tensors[operation.defines[0]].detach()
-        if tensor.is_floating_point() and tensor.numel() > 1 and bool((tensor <= DEEP).any()):
+        low = tensor <= DEEP if tensor.is_floating_point() and tensor.dim() else None
+        if low is not None and low.numel() > 1 and bool((low.all(-1) if rows else low).any()):
             line = operation.source or line
             break
     return users_line(seen.subject, seen.call.module, line)

@@ -45,13 +45,17 @@ def is_read_by_another(subject: Subject, stream: Stream) -> bool:
 
 
 def taken_out(
-    subject: Subject, padding: Padding, real: Tensor, entries: dict[int, Tensor]
+    subject: Subject,
+    padding: Padding,
+    real: Tensor,
+    entries: dict[int, Tensor],
+    calls: list[Call],
 ) -> Iterator[TakenOut]:
     """Iterate over calls whose keys are the tokens of a sequence and give weight to its padding.
 
     entries: what moves when real tokens alone are changed; it shows which keys are padding.
     """
-    for call in subject.calls:
+    for call in calls:
         seen = seen_by(subject, call)
         spots = seen.course.located.spots if seen.course is not None else {}
         if tuple(real.shape) != (call.batch, call.keys) or not {"k", "v", "context"} <= set(spots):

@@ -35,7 +35,10 @@ def _reached(tape: Tape, starts: set[int]) -> set[int]:
     for operation in tape.operations:
         if _SHAPE_ALONE.search(operation.name) or operation.name in _COMPARES:
             continue
-        if not found.isdisjoint(operation.needs):
+        if operation.name.endswith("_as"):  # of the second operand the shape alone is taken
+            if next(operation.values(), None) in found:
+                found.update(operation.defines)
+        elif not found.isdisjoint(operation.needs):
             found.update(operation.defines)
     return found
 

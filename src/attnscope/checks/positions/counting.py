@@ -52,7 +52,8 @@ def _combines(subject: Subject, operation: Operation) -> bool:
     tensors = subject.base.tape.tensors
     made = tensors[operation.defines[0]] if operation.defines else None
     whole = made is not None and not made.is_floating_point() and not made.is_complex()
-    return whole and len(set(operation.values())) > 1 and operation.name != "getitem"
+    looks = operation.name == "getitem" or operation.name.endswith("_as")
+    return whole and len(set(operation.values())) > 1 and not looks
 
 
 def _call_of_library(subject: Subject) -> Source | None:

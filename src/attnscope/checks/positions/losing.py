@@ -7,10 +7,12 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
-from attnscope.checks.positions.constants import contents
+from attnscope.checks.positions.constants import contents, varies
+from attnscope.checks.residual.graph import needed_by_outputs, reached
+from attnscope.checks.residual.stream import ADDS
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["line_of_loss"]
+__all__ = ["are_added_to_tokens", "line_of_loss"]
 
 _ARITHMETIC = frozenset(
     "sub rsub isub sub_ mul mul_ imul rmul floor_divide div floordiv remainder clamp clamp_ "
@@ -33,6 +35,30 @@ def line_of_loss(subject: Subject, parts: list[str]) -> Source | None:
     return _read_plain(subject, parts) or (
         defined(subject.model, parts[0]) if parts and subject.model is not None else None
     )
+
+
+def are_added_to_tokens(subject: Subject, parts: list[str]) -> bool:
+    """Return whether a table that differs from place to place is added to some tokens.
+
+    Then positions are where they belong, and it is what follows that loses them. A sum that is
+    thrown away, where its tokens go on without it, doesn't count.
+    """
+    needed = needed_by_outputs(subject)
+    tape, moving = subject.base.tape, contents(subject)
+    read = [v for v, name in subject.base.parameters.items() if name in parts]
+    from_parts = reached(tape, read) - moving
+    for operation in tape.operations:
+        operands = list(dict.fromkeys(operation.values()))
+        if operation.name not in ADDS or len(operands) != 2 or moving.isdisjoint(operands):
+            continue
+        made, tokens = operation.defines[0], moving.intersection(operands)
+        if made not in needed and not tokens.isdisjoint(needed):
+            continue
+        for value in from_parts.intersection(operands):
+            table = tape.tensors[value]
+            if table.dim() > 1 and all(varies(table, table.dim() - n) for n in (1, 2)):
+                return True
+    return False
 
 
 def _loses(tensors: dict[int, Tensor], operation: Operation) -> bool:

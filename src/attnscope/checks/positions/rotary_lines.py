@@ -29,7 +29,18 @@ def line_of_rotary(subject: Subject, fault: RotaryFault) -> Source | None:
         source = first.operation.source if first is not None else None
         if source is not None and source != fault.operation.source:
             return fault.operation.source
+    if fault.kind == "axis":
+        return _line_around(subject, fault) or fault.operation.source
     return _line_of_call(subject, fault.operation)
+
+
+def _line_around(subject: Subject, fault: RotaryFault) -> Source | None:
+    """Return the line that hands q or k to what turns them; None: the attention does it itself."""
+    frames = [frame for frame in frames_at(subject, fault.operation) if frame.own]
+    inside = fault.turning.located.call.source.function
+    if len(frames) < 2 or frames[0].source().function == inside:
+        return None
+    return frames[1].source()
 
 
 def _line_of_call(subject: Subject, operation: Operation) -> Source | None:

@@ -45,7 +45,8 @@ class MemoryChanged:
     """What follows from changing every token of one sequence.
 
     largest: how far an output moves at most; noise: what is rounding. reads: indices of the calls
-    whose k or v move; asks: of those whose q moves. entered: the modules that were called.
+    whose k or v move; values: of those whose v moves; asks: whose q moves. entered: the modules
+    that were called.
     """
 
     stream: Stream
@@ -54,6 +55,7 @@ class MemoryChanged:
     reads: frozenset[int] = frozenset()
     asks: frozenset[int] = frozenset()
     entered: tuple[Entered, ...] = field(default=())
+    values: frozenset[int] = frozenset()
 
     @property
     def is_still(self) -> bool:
@@ -107,33 +109,36 @@ def _follow(subject: Subject, stream: Stream, given: Given) -> MemoryChanged:
     before, after = subject.outputs(), subject.outputs(given)
     gaps = [gap_of(before[name], after[name]) for name in before if name in after]
     largest = max((float(gap.max()) for gap in gaps if gap.numel()), default=0.0)
-    reads, asks = _reached(subject, stream, given)
+    reached = _reached(subject, stream, given)
+    reads = reached["k"] | reached["v"]
     entered: tuple[Entered, ...] = ()
     if largest <= subject.noise and subject.model is not None:
         entered = _entered(subject, given)
-    return MemoryChanged(stream, largest, subject.noise, reads, asks, entered)
+    return MemoryChanged(
+        stream, largest, subject.noise, reads, reached["q"], entered, reached["v"]
+    )
 
 
-def _reached(
-    subject: Subject, stream: Stream, given: Given
-) -> tuple[frozenset[int], frozenset[int]]:
-    """Return the calls whose k or v move, and those whose q does."""
+def _reached(subject: Subject, stream: Stream, given: Given) -> dict[str, frozenset[int]]:
+    """Return the calls whose q, k or v move, of calls that can't be located all three."""
     value = subject.input_value(stream.name)
     if value is None:
-        return frozenset(), frozenset()
+        return dict.fromkeys("qkv", frozenset())
     try:
         entries = moved(subject.base.tape, {value: given.values[stream.name]})
     except UNREADABLE:
-        every = frozenset(call.index for call in subject.calls)
-        return every, every
-    found: dict[str, set[int]] = {"kv": set(), "q": set()}
+        return dict.fromkeys("qkv", frozenset(call.index for call in subject.calls))
+    found: dict[str, set[int]] = {side: set() for side in "qkv"}
     for located in subject.base.located:
-        for side in ("q", "k", "v"):
+        for side, calls in found.items():
             touched = [entries[v] for v, _ in located.spots.get(side, []) if v in entries]
             if side not in located.spots or any(bool(each.any()) for each in touched):
-                found["q" if side == "q" else "kv"].add(located.call.index)
+                calls.add(located.call.index)
     unlocated = {call.index for call in subject.calls if subject.located(call) is None}
-    return frozenset(found["kv"] | unlocated), frozenset(found["q"])
+    return {
+        side: frozenset(calls if side == "q" else calls | unlocated)
+        for side, calls in found.items()
+    }
 
 
 def _entered(subject: Subject, given: Given) -> tuple[Entered, ...]:

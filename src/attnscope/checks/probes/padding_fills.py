@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attnscope.calls.call import Call
 from attnscope.calls.evidence import Spot
 from attnscope.calls.program import Operation
-from attnscope.checks.influence import moved
+from attnscope.checks.influence import differs, moved
 from attnscope.checks.masking.pooling import pooling_of
 from attnscope.checks.masking.refilling import refilled
 from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
@@ -137,20 +138,51 @@ def _changed(subject: Subject, padding: Padding) -> Iterator[PaddingFill]:
     if not values or output is None or at is None:
         return
     try:
-        entries = moved(subject.base.tape, values)
-        fill = _read(subject, padding, real, values, entries, output, at)
-        yield fill if fill.leaks else _without(subject, padding, real, output, at) or fill
+        rows, kept = _reached(subject, values, real, at)
+        fill = _read(subject, padding, real, values, rows, output, at)
+        yield fill if fill.leaks else _without(subject, padding, real, output, at, kept) or fill
     except (RuntimeError, TypeError, ValueError, IndexError, AttnscopeError):
         return
 
 
-def _without(
-    subject: Subject, padding: Padding, real: Tensor, output: Tensor, at: int
-) -> PaddingFill | None:
-    """Take padded keys out of the first call that gives them weight, and see what moves."""
+def _reached(
+    subject: Subject, values: dict[int, Tensor], real: Tensor, at: int
+) -> tuple[Tensor, list[Call]]:
+    """Return which entries of the output move, and calls whose padded keys don't all move."""
+    keys: dict[int, tuple[int, Spot]] = {}
+    for call in subject.calls:
+        course = seen_by(subject, call).course
+        spots = course.located.spots.get("k", []) if course is not None else []
+        if len(spots) == 1 and (call.batch, call.keys) == tuple(real.shape):
+            keys[call.index] = spots[0]
     tape = subject.base.tape
-    others = moved(tape, refilled(subject, padding.stream, real))
-    for each in taken_out(subject, padding, real, others):
+    wanted = [at, *(value for value, _ in keys.values())]
+    before, after = tape.run(wanted, wide=True), tape.run(wanted, values, wide=True)
+    kept = []
+    for call in subject.calls:
+        if call.index in keys:
+            value, spot = keys[call.index]
+            rows = _rows(spot.read(differs(before[value], after[value]).double()) != 0, *real.shape)
+            if not bool(rows[~real].all()):
+                kept.append(call)
+    return differs(before[at], after[at]), kept
+
+
+def _without(
+    subject: Subject,
+    padding: Padding,
+    real: Tensor,
+    output: Tensor,
+    at: int,
+    calls: list[Call],
+) -> PaddingFill | None:
+    """Take padded keys out of the first call that gives them weight, and see what moves.
+
+    calls: those in which padded keys hold the same whatever padding held.
+    """
+    tape = subject.base.tape
+    others = moved(tape, refilled(subject, padding.stream, real)) if calls else {}
+    for each in taken_out(subject, padding, real, others, calls):
         values = {each.value: each.context}
         entries = moved(tape, values).get(at)
         if entries is None:
@@ -181,15 +213,15 @@ def _read(
     padding: Padding,
     real: Tensor,
     values: dict[int, Tensor],
-    entries: dict[int, Tensor],
+    moved_output: Tensor,
     output: Tensor,
     at: int,
 ) -> PaddingFill:
-    none = torch.zeros(output.shape, dtype=torch.bool)
-    changed, of = _judged(subject, padding, real, entries.get(at, none), output)
+    changed, of = _judged(subject, padding, real, moved_output, output)
     entry = pooling = None
     largest, scale = 0.0, 0.0
     if bool(changed.any()):
+        entries = moved(subject.base.tape, values)
         entry = next(_entries_of_calls(subject, real, entries), None)
         if entry is None and of == "samples":
             pooling = pooling_of(subject, padding.stream, real)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,8 @@ from attnscope.differ.sides.located import Located
 __all__ = ["Cut", "Still", "cut_calls", "cut_scores", "still_calls"]
 
 _CONTRACTIONS = frozenset("matmul rmatmul bmm baddbmm einsum".split())
+_HIDES = frozenset("where masked_fill masked_fill_ masked_scatter setitem".split())
+_SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +97,31 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
 
 
 def _cut_of_scores(tape: Tape, product: Operation, weights: Collection[int]) -> Operation | None:
-    """Return the cut between a product and the next one with an activation: the context."""
+    """Return the cut between a product and the next one with an activation: the context.
+
+    None: some way to the context is not cut, whatever else is made of the scores.
+    """
     alive = set(product.defines)
     later = []
     for operation in tape.operations:
         if operation is product or alive.isdisjoint(operation.values()):
             continue
-        later.append(operation)
         joined = [v for v in operation.values() if v not in alive and v not in weights]
-        if not (operation.name in _CONTRACTIONS and joined):
-            alive.update(operation.defines)
+        if operation.name in _CONTRACTIONS and joined:
+            kept = [v for v in operation.values() if v in alive]
+            if any(tape.tensors[v].requires_grad for v in kept):
+                return None
+            continue
+        later.append(operation)
+        alive.update(operation.defines)
     return _first_cut(tape, later, product.defines)
 
 
 def _weighs(tape: Tape, cut: Operation, free: Collection[int]) -> bool:
-    """Return whether what is made of a cut's result first meets is something that moves."""
+    """Return whether what is made of a cut's result first meets is weighed by it, and moves.
+
+    What leaves the tape (through NumPy) comes back as something that can't be followed.
+    """
     alive = set(cut.defines)
     for operation in tape.operations:
         values = operation.values()
@@ -116,9 +129,10 @@ def _weighs(tape: Tape, cut: Operation, free: Collection[int]) -> bool:
             continue
         joined = [v for v in values if v not in alive and tape.tensors[v].is_floating_point()]
         if joined:
-            return any(v not in free for v in joined)
+            return operation.name not in _HIDES and any(v not in free for v in joined)
         alive.update(operation.defines)
-    return False
+    first = cut.defines[0]
+    return tape.tensors[first].is_floating_point() and not tape.users.get(first)
 
 
 def _from_parameters(tape: Tape, value: int, weights: Iterable[int]) -> bool:
@@ -206,7 +220,7 @@ def _first_cut(tape: Tape, way: Iterable[Operation], starts: Iterable[int]) -> O
             continue
         if any(tape.tensors[v].requires_grad for v in operation.defines):
             alive.update(operation.defines)
-        elif operation.name not in {"size", "shape"}:
+        elif not _SHAPE_ALONE.search(operation.name):
             return operation
     return None
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from attnscope.checks.drawn import drawn
+from attnscope.checks.definitions import fills_anything, owner_of
+from attnscope.checks.drawn import default_bounds, drawn, is_uniform_within
 from attnscope.checks.residual.graph import behind
 from attnscope.checks.residual.stream import CONTRACTIONS
 from attnscope.checks.subject.subject import Subject
@@ -35,6 +36,7 @@ class Gains:
 
 def gains(subject: Subject) -> Iterator[Gains]:
     """Iterate over the calls whose weights for q and k are both as an initialiser drew them."""
+    fills = isinstance(subject.model, nn.Module) and fills_anything(subject.model)
     for located in subject.base.located:
         q, k = (_side(subject, located, name) for name in ("q", "k"))
         spread = _spread(located)
@@ -42,6 +44,8 @@ def gains(subject: Subject) -> Iterator[Gains]:
             continue
         names = tuple(dict.fromkeys((*q[1], *k[1])))
         stds = [_drawn_std(subject, name) for name in names]
+        if not fills and any(_is_past_its_start(subject, name) for name in names):
+            continue
         if names and all(std is not None for std in stds):
             yield Gains(located, q[0], k[0], names, tuple(s for s in stds if s is not None), spread)
 
@@ -59,6 +63,17 @@ def _side(subject: Subject, located: Located, name: str) -> tuple[float, list[st
         if operation.name in CONTRACTIONS and read and moving:
             return _gain(tape.tensors, moving[0], operation.defines[0]), _matrices(subject, read)
     return None
+
+
+def _is_past_its_start(subject: Subject, name: str) -> bool:
+    """Return whether a weight of nn.Linear is no longer as torch draws it, and the code fills none.
+
+    It was scaled, trained or loaded since.
+    """
+    holder = owner_of(subject.model, name) if subject.model is not None else None
+    if not isinstance(holder, nn.Linear):
+        return False
+    return not is_uniform_within(holder.weight, default_bounds(holder.weight)[0])
 
 
 def _matrices(subject: Subject, names: list[str]) -> list[str]:

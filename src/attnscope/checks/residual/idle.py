@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import class_of, defined, is_inherited, put_in_later
 from attnscope.checks.residual.graph import needed_by_outputs, reached
+from attnscope.checks.residual.using import line_in_attention, line_of_use
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Idle", "idle_parameters"]
+__all__ = ["Idle", "attending", "idle_parameters", "own_parameters"]
 
 _OPTIONAL = re.compile(
     r"expert|pooler|classif|router|mask_token|(^|\.)head|predict|decoder_pos|lm_head"
@@ -31,12 +32,17 @@ _VALUES = frozenset("v xv V value values value_states value_layer vs v_heads vh 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Parameters of one module that take no part. read: whether the run reads them at all."""
+    """Parameters of one module that take no part.
+
+    read: whether the run reads them at all. last: layers before it, of the same code, do take part,
+    so that only the end of a stack is not asked for (an earlier layer's output is).
+    """
 
     owner: str
     names: tuple[str, ...]
     read: bool
     source: Source | None
+    last: bool
 
 
 def idle_parameters(subject: Subject) -> Iterator[Idle]:
@@ -50,8 +56,8 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
     known = dict(model.named_parameters())
     trained = any(p.requires_grad for p in known.values())
     groups: dict[tuple[str, str], list[str]] = {}
-    for owner in _owners(subject, model):
-        for name in _own(model, owner):
+    for owner in attending(subject, model):
+        for name in own_parameters(model, owner):
             parameter = known.get(name)
             if name in busy or parameter is None or (trained and not parameter.requires_grad):
                 continue
@@ -63,10 +69,12 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
         wanting = [name for name in members if not _is_copy(known, busy, name)]
         if wanting:
             source = _line(subject, model, owner, wanting)
-            yield Idle(owner, tuple(wanting), not read.isdisjoint(wanting), source)
+            asked = not read.isdisjoint(wanting)
+            last = asked and _ends_stack(model, owner, wanting, busy)
+            yield Idle(owner, tuple(wanting), asked, source, last)
 
 
-def _owners(subject: Subject, model: nn.Module) -> list[str]:
+def attending(subject: Subject, model: nn.Module) -> list[str]:
     """Return the modules that made calls, or the nearest one around that has parameters."""
     found: list[str] = []
     for call in subject.calls:
@@ -77,7 +85,7 @@ def _owners(subject: Subject, model: nn.Module) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _own(model: nn.Module, owner: str) -> Iterator[str]:
+def own_parameters(model: nn.Module, owner: str) -> Iterator[str]:
     """Iterate over the parameters of a module and of its small parts."""
     module = model.get_submodule(owner)
     prefix = f"{owner}." if owner else ""
@@ -153,29 +161,27 @@ def _holds(whole: Tensor, part: Tensor) -> bool:
 
 
 def _line(subject: Subject, model: nn.Module, owner: str, names: list[str]) -> Source | None:
-    """Return the line that makes v where its projection is idle, else the definition."""
+    """Return where what is made of them gets lost, or where they would be used; else made."""
     attribute = names[0].removeprefix(f"{owner}." if owner else "").split(".")[0]
     later = put_in_later(model, model.get_submodule(owner), attribute)
     if later is not None:
         return later
     values = [v for v, name in subject.base.parameters.items() if name in names]
     if values:
-        last = [
-            op
-            for op in subject.base.tape.operations
-            if not reached(subject.base.tape, values).isdisjoint(op.defines)
-        ]
-        return last[-1].source if last else None
-    if any(_VALUE.search(name) for name in names) or _numbered(names):
+        after = reached(subject.base.tape, values)
+        last = [op for op in subject.base.tape.operations if not after.isdisjoint(op.defines)]
+        return line_in_attention(subject, owner, last[-1]) if last else None
+    if any(_VALUE.search(name) for name in names) or _numbered(names, owner):
         made = _line_of_value(subject, model, owner)
         if made is not None:
             return made
-    return defined(model, names[0])
+    return line_of_use(subject, owner, attribute) or defined(model, names[0])
 
 
-def _numbered(names: list[str]) -> bool:
+def _numbered(names: list[str], owner: str) -> bool:
     """Return whether a projection is one of a numbered list, so that its name says nothing."""
-    return any(part.isdigit() for part in names[0].split("."))
+    inner = names[0].removeprefix(f"{owner}." if owner else "")
+    return any(part.isdigit() for part in inner.split("."))
 
 
 def _line_of_value(subject: Subject, model: nn.Module, owner: str) -> Source | None:
@@ -191,7 +197,11 @@ def _line_of_value(subject: Subject, model: nn.Module, owner: str) -> Source | N
         node
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign)
-        and any(isinstance(t, ast.Name) and t.id in _VALUES for t in node.targets)
+        and any(
+            isinstance(part, ast.Name) and part.id in _VALUES
+            for target in node.targets
+            for part in (target.elts if isinstance(target, ast.Tuple) else (target,))
+        )
     ]
     if not found:
         return None

@@ -207,7 +207,7 @@ def _all_after_norms(subject: Subject, calls: list[Surroundings]) -> Iterator[Mi
     if norm is None or not _lies_inside(subject, last, norm):
         return
     sums = [each for each in last.sums_of(norm.defines[-1]) if last.depends(each.other)]
-    ends = [each for each in _norms_of(last, sums[0].result)] if sums else []
+    ends = list(_norms_of(last, sums[0].result)) if sums else []
     if any(not _lies_inside(subject, last, each) for each in ends):
         for each in calls:
             if each.join is not None:

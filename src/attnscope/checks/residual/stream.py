@@ -165,16 +165,7 @@ class Surroundings:
         if operation.name in ADDS and list(operation.values()).count(value) == 2:
             self.joins.append(Sum(operation, value, value))
         elif operation.name in ADDS and others:
-            if self.same(value, others[0]):
-                self.joins.append(Sum(operation, value, value))
-                return
-            found = Sum(operation, value, others[0])
-            alike = self.tape.tensors[others[0]].numel() == self.tape.tensors[found.result].numel()
-            if not self.depends(others[0]):
-                if alike:
-                    self.joins.append(found)
-            elif alike:
-                self.later.append(found)
+            self._join(Sum(operation, value, others[0]))
         elif operation.name in CONTRACTIONS:
             from_weight = any(v in self.weights for v in operation.values())
             if from_weight and projections == 0:
@@ -187,6 +178,13 @@ class Surroundings:
             waiting.append((operation.defines[0], max(projections, 1)))
         elif _passes(operation) or operation.name in ADDS:
             waiting += [(made, projections) for made in operation.defines]
+
+    def _join(self, found: Sum) -> None:
+        """Keep a sum of two things of one size: of the stream, or of what came of attention."""
+        if self.same(found.branch, found.other):
+            self.joins.append(Sum(found.operation, found.branch, found.branch))
+        elif self.tape.tensors[found.other].numel() == self.tape.tensors[found.result].numel():
+            (self.later if self.depends(found.other) else self.joins).append(found)
 
     def sums_of(self, value: int) -> Iterator[Sum]:
         """Iterate over the sums that a value joins, layout, dropout and scaling looked through."""

@@ -29,15 +29,16 @@ def _check(subject: Subject) -> Iterator[Finding]:
             continue
         others = "earlier tokens" if found.what == "a later token" else "all other samples"
         yield RULE.found(
-            f"the scores of {others} depend on {found.what}: changing it, with their own q "
+            f"the {found.of} of {others} depend on {found.what}: changing it, with their own q "
             "and k as they were, "
-            f"moves their scores by up to {found.largest:.2g} (largest score "
+            f"moves their {found.of} by up to {found.largest:.2g} (the largest is "
             f"{found.before:.2g}; in float64, so "
             "that rounding moves none)",
             {
                 "changed": found.what,
+                "of": found.of,
                 "moved_by": found.largest,
-                "largest_score": found.before,
+                "largest": found.before,
                 "noise": 0.0,
             },
             source=found.source,
@@ -86,7 +87,9 @@ RULE = Rule(
         "In float64, q and k of one sample (then of the last token of a causal call, then all "
         "inputs of one sample) are changed: the scores of other samples, or of earlier tokens "
         "with one another, must not move at all. The line is that of the first operation "
-        "between q·k and the softmax whose result moves where it should not. A scale that is a "
+        "between q·k and the softmax whose result moves where it should not. Weights that move with a "
+        "shift of the scores (one maximum for all, and a normaliser that it does not cancel in) "
+        "are told at the division. A scale that is a "
         "plain number (as of .item()) is compared between runs in which another sample, or a later "
         "token, is another one, to 1e-5 of itself."
     ),
@@ -143,5 +146,5 @@ model = Attention().eval()
 inputs = torch.randn(3, 7, 32, generator=torch.Generator().manual_seed(0))
 """,
     check=_check,
-    explains=("AS102", "AS201", "AS202", "AS302", "AS303", "AS403", "AS601"),
+    explains=("AS102", "AS201", "AS202", "AS301", "AS302", "AS303", "AS403", "AS601"),
 )  # fmt: skip

@@ -42,14 +42,21 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 
 def _line(seen: Seen) -> Source:
-    """Return the line of a mask that alone empties a query of every sample, or of the last one."""
-    from attnscope.checks.masking.lines import line_of_hiding
+    """Return the line of the softmax where whole samples are empty, else of the mask to mend.
 
+    That is one that alone empties a query of every sample, or the last one.
+    """
+    from attnscope.checks.masking.lines import line_of_hiding, line_of_softmax
+
+    if seen.hidden is not None:
+        empty = seen.hidden.all(-1).all(1)  # (batch, queries)
+        if bool((empty.all(1) == empty.any(1)).all()):
+            return line_of_softmax(seen)
     for hide in seen.hides:
-        empty = seen.part(hide).all(-1).all(1)  # (batch, queries)
-        if bool(empty.all(0).any()) and not bool(empty.all()) and hide.operation.source is not None:
+        alone = seen.part(hide).all(-1).all(1)
+        if bool(alone.all(0).any()) and hide.operation.source is not None:
             return hide.operation.source
-    return line_of_hiding(seen, seen.hides[-1] if seen.hides else None)
+    return line_of_hiding(seen, seen.hides[-1] if seen.hides else None, rows=True)
 
 
 def _message(seen: Seen, found: Empty) -> str:

@@ -43,9 +43,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=each.line,
             call=each.layer.call,
         )
-    if found or (side is None and has_empty_rows(subject, probed.stream)):
+    if found or side is not None or has_empty_rows(subject, probed.stream):
         return
-    place = _mixing(subject, probed, leak) if side is None else None
+    place = _mixing(subject, probed, leak)
     if place is not None:
         yield RULE.found(
             f"{_moved(probed, leak)}; no attention lets the future in: {place.code or place} does",
@@ -53,7 +53,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=place,
             module="",
         )
-    elif not subject.base.located or side is not None:
+    elif not subject.base.located:
         yield _of_unseen(subject, probed, leak, intent.why)
 
 

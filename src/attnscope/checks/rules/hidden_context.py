@@ -9,6 +9,7 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
+    from attnscope.checks.subject.roles import Stream
     from attnscope.checks.subject.subject import Subject
     from attnscope.checks.visibility.hiding import Hidden
 
@@ -37,6 +38,8 @@ def _by_order(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.visibility.tokens import sequence_of
 
     intent, stream = subject.causal, sequence_of(subject)
+    if stream is not None and (intent is None or intent.value is False):
+        yield from _rest(subject, stream)
     if stream is None or intent is None:
         return
     if intent.value is False:
@@ -68,6 +71,21 @@ def _by_order(subject: Subject) -> Iterator[Finding]:
             "a query sees the memory only up to its own position, as if the memory were the decoder's own "
             f"sequence: {each.count} pairs are hidden",
             "cross-attention reads all of the memory",
+        )
+
+
+def _rest(subject: Subject, stream: Stream) -> Iterator[Finding]:
+    """Tell the tokens at the end that attention in blocks leaves out."""
+    from attnscope.checks.visibility.tail import tail_left_out
+
+    tail = tail_left_out(subject, stream) if stream.sequence_axis is not None else None
+    if tail is not None:
+        yield RULE.found(
+            f"only the first {tail.keys} of {tail.length} tokens are read as keys, and nothing masks the rest: changing "
+            f"them moves no other token, changing the first one moves all others by up to {tail.moved:.2g}",
+            {"keys": tail.keys, "tokens": tail.length, "moved_by_the_first": tail.moved},
+            source=tail.line,
+            call=tail.call,
         )
 
 

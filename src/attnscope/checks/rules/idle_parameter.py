@@ -42,6 +42,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             {"parameters": list(each.names), "read": each.read, "moved": moved},
             source=each.source,
             module=each.owner,
+            severity="note" if each.last else "warning",
         )
 
 
@@ -63,7 +64,8 @@ RULE = Rule(
     limits=(
         "Only the modules that attended in this run are looked at. Left alone: frozen parameters "
         "beside trained ones, experts, poolers, heads, copies of what is used in fused form, and "
-        "what the code uses only where an argument is given."
+        "what the code uses only where an argument is given. The last layers of a stack of which an "
+        "earlier layer's output is taken are a note."
     ),
     sources=(
         "https://github.com/huggingface/diffusers/issues/11903",

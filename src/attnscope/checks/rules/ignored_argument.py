@@ -9,8 +9,8 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
+    from attnscope.calls.call import Call
     from attnscope.calls.source import Source
-    from attnscope.checks.masking.seen import Seen
     from attnscope.checks.masking.unused import Unused
     from attnscope.checks.probes.toggled_arguments import Toggled
     from attnscope.checks.subject.subject import Subject
@@ -78,18 +78,22 @@ def _is_told_by_padding_leak(subject: Subject, name: str) -> bool:
 
 
 def _of_input(subject: Subject, each: Toggled) -> Finding:
-    line, seen, where = _line(subject, each.name)
+    line, call, where = _line(subject, each.name)
     return RULE.found(
         f"{each.name} changes nothing: {each.values} other values of it leave every output as "
         f"it was, to the last bit{where}",
         {"argument": each.name, "values": each.values, "largest": 0.0, "noise": 0.0},
         source=line,
-        call=seen.call,
+        call=call,
+        module=call.module if call is not None else "",
     )
 
 
-def _line(subject: Subject, name: str) -> tuple[Source, Seen, str]:
-    """Return where it gets lost: a result that nobody reads, who left it out, or the softmax."""
+def _line(subject: Subject, name: str) -> tuple[Source, Call | None, str]:
+    """Return where it gets lost: a result that nobody reads, who left it out, or the softmax.
+
+    The call is None where no call has the keys that a mask speaks of.
+    """
     from torch import Tensor
 
     from attnscope.checks.masking.lines import line_of_absent
@@ -98,13 +102,15 @@ def _line(subject: Subject, name: str) -> tuple[Source, Seen, str]:
     all_seen = [seen_by(subject, call) for call in subject.calls]
     value = subject.given.values[name]
     size = value.shape[-1] if isinstance(value, Tensor) and value.dim() > 1 else None
-    bare = [s for s in all_seen if not s.hides and size in {None, s.call.keys}]
+    fits = [s for s in all_seen if size in {None, s.call.keys}]
+    bare = [s for s in fits if not s.hides]
     seen = next(iter(bare or [s for s in all_seen if not s.hides] or all_seen))
+    call = seen.call if fits else None
     dropped = _lost(subject, name)
     if dropped is not None:
-        return dropped, seen, "; this line is the last that reads it"
+        return dropped, call, "; this line is the last that reads it"
     line, missing = line_of_absent(seen)
-    return line, seen, f"; {missing} is left out here" if missing is not None else ""
+    return line, call, f"; {missing} is left out here" if missing is not None else ""
 
 
 def _lost(subject: Subject, name: str) -> Source | None:

@@ -17,6 +17,7 @@ __all__ = ["RULE"]
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.residual.cutting import cut_calls, cut_scores, still_calls
+    from attnscope.checks.residual.starved import dead_products, starved_parameters
 
     told = False
     for cut in cut_calls(subject):
@@ -24,7 +25,13 @@ def _check(subject: Subject) -> Iterator[Finding]:
         yield _of_cut(cut)
     if not told:
         for cut in cut_scores(subject):
+            told = True
             yield _of_cut(cut)
+    if not told:
+        for cut in starved_parameters(subject):
+            yield _of_starved(cut)
+    for cut in dead_products(subject):
+        yield _of_dead(cut)
     for still in still_calls(subject):
         if still.finite:
             message = (
@@ -44,6 +51,35 @@ def _check(subject: Subject) -> Iterator[Finding]:
             call=still.call,
             fix=None if still.finite else _FIX_OF_NAN,
         )
+
+
+def _of_starved(cut: Cut) -> Finding:
+    names = ", ".join(cut.parameters[:4])
+    more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
+    return RULE.found(
+        f"{cut.operation} cuts the gradient: {names}{more} decide what comes out, and get none, "
+        f"where the largest one of the same attention is {cut.value_norm:.2g}",
+        {
+            "operation": cut.operation,
+            "parameters": list(cut.parameters),
+            "largest_gradient": cut.value_norm,
+        },
+        source=cut.source,
+        module=cut.parameters[0].rpartition(".")[0].rpartition(".")[0],
+    )
+
+
+def _of_dead(cut: Cut) -> Finding:
+    one, other = cut.parameters
+    return RULE.found(
+        f"{one} and {other} are multiplied and both all zero, so that neither gives the other a "
+        "gradient: both gradients are exactly 0, and no step of training can move them, where the "
+        f"largest gradient of the model is {cut.value_norm:.2g}",
+        {"parameters": [one, other], "largest_gradient": cut.value_norm},
+        source=cut.source,
+        module=one.rpartition(".")[0],
+        fix="Start one of the two with random numbers, the other with zeros.",
+    )
 
 
 def _of_cut(cut: Cut) -> Finding:
@@ -86,7 +122,8 @@ RULE = Rule(
     proof=(
         "One backward of a fixed random cotangent through the run in eval mode: the rule fires "
         "where autograd has no way to both q and k (or gives exact zeros because both are zero) "
-        "while v receives a gradient."
+        "while v receives a gradient; or to a parameter that the output depends on, while others "
+        "of the same attention receive one; or where two factors of a product are both all zero."
     ),
     limits=(
         "Gradients that are merely small, as those of saturated weights, are another rule's "

@@ -9,6 +9,8 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -17,7 +19,8 @@ _MIXING = ("conv", "lstm", "gru", "rnn", "cumsum", "roll", "unfold", "avg_pool",
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.positions.losing import line_of_loss
+    from attnscope.checks.course import course_of
+    from attnscope.checks.positions.losing import are_added_to_tokens, line_of_loss
     from attnscope.checks.probes.alike_tokens import alike_tokens
 
     if subject.expect.get("positions") is False:
@@ -34,7 +37,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if not declared and (not plain or subject.causal is not None or _mixes(subject)):
         return
     found = alike_tokens(subject)
-    if not found.blind:
+    if not found.blind or (parts and are_added_to_tokens(subject, parts)):
         return
     evidence = {"calls": found.calls, "spread_of_weights": found.spread, "parts": parts}
     told = (
@@ -50,7 +53,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
             severity="warning",
         )
     else:
-        yield RULE.found(told, evidence, call=subject.calls[0])
+        course = course_of(subject, subject.calls[0])
+        line = course.line(course.softmax) if course is not None else None
+        yield RULE.found(told, evidence, source=line, call=subject.calls[0])
 
 
 def _parts(subject: Subject) -> list[str] | None:
@@ -64,11 +69,18 @@ def _parts(subject: Subject) -> list[str] | None:
         else False
     )
     waiting = [
-        name
-        for name, tensor in known
-        if tensor.requires_grad and trains and bool((tensor == tensor.flatten()[0]).all())
+        name for name, tensor in known if tensor.requires_grad and trains and _is_unset(tensor)
     ]
     return None if waiting else [name for name, _ in known]
+
+
+_UNSET = 1e-6
+"""Largest difference of two entries of a table that is initialised to nothing, yet to be trained."""
+
+
+def _is_unset(table: Tensor) -> bool:
+    apart = (table.detach() - table.detach().flatten()[0]).abs()
+    return float(apart.max()) <= _UNSET
 
 
 def _mixes(subject: Subject) -> bool:
@@ -114,8 +126,9 @@ RULE = Rule(
         "expect or parts of that name say that it should know them."
     ),
     limits=(
+        "Tables that are added to tokens and lost by what follows are other rules' (AS502, AS902). "
         "Masks of other shapes than padding and causal ones tell places apart by themselves. "
-        "Tables that are all zero and still to be trained are left alone. Features that are "
+        "Tables that are all alike (within 1e-6) and still to be trained are left alone. Features that are "
         "given from outside may hold positions."
     ),
     sources=("https://github.com/DiffPoseTalk/DiffPoseTalk/issues/20", "https://arxiv.org/abs/1706.03762"),

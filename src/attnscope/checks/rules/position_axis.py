@@ -25,6 +25,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     for each in everything:
         if _along_samples(each) and _is_batch(subject, each):
             yield _finding(
+                subject,
                 each,
                 "positions are added along the batch: what is added differs between the "
                 f"{each.shape[each.samples or 0]} samples, and is the same for all "
@@ -32,6 +33,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             )
         elif is_single_row(subject, each):
             yield _finding(
+                subject,
                 each,
                 f"one row of a table of positions is added to all {each.shape[each.tokens or 0]} "
                 "tokens, so that nothing tells them apart by their place",
@@ -39,6 +41,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             )
         elif (axes := is_turned_over(subject, each, everything)) is not None:
             yield _finding(
+                subject,
                 each,
                 f"a table whose rows lie on axis {axes[0]} is added along axis {axes[1]}: the "
                 f"{each.shape[axes[0]]} places of axis {axes[0]} get no positions, and those of "
@@ -64,7 +67,10 @@ def _is_batch(subject: Subject, each: Added) -> bool:
     return main is None or main.batch_axis is None or main.batch_axis == each.samples
 
 
-def _finding(each: Added, message: str, fix: str | None = None) -> Finding:
+def _finding(subject: Subject, each: Added, message: str, fix: str | None = None) -> Finding:
+    from attnscope.checks.visibility.caller import users_line
+
+    line = each.operation.source
     return RULE.found(
         message,
         {
@@ -73,7 +79,7 @@ def _finding(each: Added, message: str, fix: str | None = None) -> Finding:
             "axis_of_samples": each.samples,
             "axis_of_tokens": each.tokens,
         },
-        source=each.operation.source,
+        source=users_line(subject, subject.calls[0].module, line) if line is not None else None,
         module="",
         fix=fix,
     )

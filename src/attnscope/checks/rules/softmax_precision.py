@@ -21,11 +21,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
         lost = lost_in_half(subject, call)
         if lost is None:
             continue
-        what = (
-            "of a query's weight goes to other keys than"
-            if lost.of == "weights"
-            else "is what the context is off from what"
-        )
+        what = _WHAT[lost.of]
         yield RULE.found(
             f"the softmax is computed in {lost.dtype}: {lost.high:.1%} {what} q and k say in "
             "float64 (95th "
@@ -42,6 +38,12 @@ def _check(subject: Subject) -> Iterator[Finding]:
             call=call,
         )
 
+
+_WHAT = {
+    "weights": "of a query's weight goes to other keys than",
+    "sums": "is what the weights of a query sum to more or less than",
+    "context": "is what the context is off from what",
+}
 
 RULE = Rule(
     code="AS304",
@@ -66,8 +68,8 @@ RULE = Rule(
         "The recorded q and k, as they are in half precision, are taken through the same "
         "operations in float64: half the sum of |difference| of a row of weights is the weight "
         "that went elsewhere. The rule fires where that passes 3 roundings of the type in more "
-        "than one row of twenty. For attention in blocks the context is compared in the same "
-        "way."
+        "than one row of twenty, or where as many sums of rows are off by 2. For attention in "
+        "blocks the context is compared in the same way."
     ),
     limits=(
         "A softmax that is upcast to float32 is left alone, although scores that were rounded "

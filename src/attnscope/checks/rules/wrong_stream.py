@@ -24,11 +24,15 @@ def _check(subject: Subject) -> Iterator[Finding]:
             f"every token of {name} was changed: no output moves by more than "
             f"{found.unread.largest:.1g} "
             f"(noise {found.unread.noise:.1g})"
-            if found.unread.is_idle
+            if found.unread.is_still
             else f"{name} was changed as a whole: neither q, k nor v of this call moves"
         )
+        if found.values_only:
+            text = f"the keys of {where} come from {name}, {found.what}: they don't"
+        else:
+            text = f"the keys and values of {where} do not come from {name}, {found.what}"
         yield RULE.found(
-            f"the keys and values of {where} do not come from {name}, {found.what}; {effect}",
+            f"{text}; {effect}",
             {
                 "sequence": name,
                 "output_moves_by": found.unread.largest,

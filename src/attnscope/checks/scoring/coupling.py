@@ -1,4 +1,4 @@
-"""Whether the scores of some queries and keys depend on other samples or on later tokens."""
+"""Whether the scores or the weights of some queries and keys depend on other samples or on later tokens."""
 
 from __future__ import annotations
 
@@ -24,17 +24,26 @@ _FILLS = -1e4
 """Scores below are fills of a mask."""
 
 
+_WEIGHT = 1e-3
+"""How far a weight must move: a shift that cancels leaves rounding, or what an epsilon makes."""
+
+_SHIFTS = frozenset("amax max amin min logsumexp mean".split())
+
+_What = Literal["another sample", "a later token", "the inputs of another sample"]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Coupled:
-    """Scores that move although their own q and k stay.
+    """Scores, or weights, that move although their own q and k stay.
 
-    what: what was changed; largest: how far they move; least: the largest score before.
+    what: what was changed; largest: how far they move; before: the largest one before; of: which.
     """
 
-    what: Literal["another sample", "a later token", "the inputs of another sample"]
+    what: _What
     largest: float
     before: float
     source: Source
+    of: Literal["scores", "weights"] = "scores"
 
 
 def coupled(subject: Subject, call: Call) -> Coupled | None:
@@ -50,6 +59,7 @@ def coupled(subject: Subject, call: Call) -> Coupled | None:
             _by_sample(course)
             or _by_later_token(course)
             or (_by_inputs(subject, course) if course.aside else None)
+            or _by_weights(course)
         )
     except UNREADABLE:
         return None
@@ -69,8 +79,7 @@ def _by_sample(course: Course) -> Coupled | None:
 
 def _by_later_token(course: Course) -> Coupled | None:
     call = course.call
-    causal = any(kind.startswith("causal") for kind in call.recipe.mask.kinds)
-    if not causal or call.queries != call.keys or call.keys < 2:
+    if not _is_causal(call):
         return None
     changed = _other(course, lambda tensor: tensor[:, :, -1:])
     before, after = _shown(_scores(course, {}), _scores(course, changed))
@@ -101,6 +110,50 @@ def _by_inputs(subject: Subject, course: Course) -> Coupled | None:
     return _found(course, "the inputs of another sample", *pair, changed, batch)
 
 
+def _by_weights(course: Course) -> Coupled | None:
+    """Look at what left the softmax: a shift of the scores shows there, where it doesn't cancel."""
+    call = course.call
+    if not course.located.spots.get("weights"):
+        return None
+    if call.batch > 1:
+        changed = _other(course, lambda tensor: tensor[-1:])
+        before, after = (_stage(course, "weights", each)[:-1] for each in ({}, changed))
+        found = _moved(course, "another sample", before, after, changed, call.batch)
+        if found is not None:
+            return found
+    if not _is_causal(call):
+        return None
+    changed = _other(course, lambda tensor: tensor[:, :, -1:])
+    before, after = (_stage(course, "weights", each)[:, :, :-1, :-1] for each in ({}, changed))
+    return _moved(course, "a later token", before, after, changed, call.keys)
+
+
+def _moved(
+    course: Course,
+    what: _What,
+    before: Tensor,
+    after: Tensor,
+    changed: Mapping[int, Tensor],
+    size: int,
+) -> Coupled | None:
+    """Return weights that moved, at the operation that mixes; for a shift: at the division."""
+    gap = (before - after).abs().nan_to_num(0.0, 0.0, 0.0)
+    if not gap.numel() or float(gap.max()) < _WEIGHT:
+        return None
+    mixing = _mixing(course, changed, size)
+    if mixing is None or mixing.name in CONTRACTIONS:
+        return None
+    maker = course.tape.maker.get(course.located.spots["weights"][0][0])
+    at = (maker, mixing) if mixing.name in _SHIFTS else (mixing, maker)
+    largest = float(before.abs().nan_to_num(0.0, 0.0, 0.0).max())
+    return Coupled(what, float(gap.max()), largest, course.line(*at), "weights")
+
+
+def _is_causal(call: Call) -> bool:
+    causal = any(kind.startswith("causal") for kind in call.recipe.mask.kinds)
+    return causal and call.queries == call.keys > 1
+
+
 def _other(course: Course, part: object) -> dict[int, Tensor]:
     """Return q and k with other numbers in one part of them, as values of the tape."""
     located = course.located
@@ -116,10 +169,14 @@ def _other(course: Course, part: object) -> dict[int, Tensor]:
 
 
 def _scores(course: Course, changed: Mapping[int, Tensor]) -> Tensor:
-    """Return the scores, (batch, heads, queries, keys), float64."""
-    values = course.located.spots["scores"]
+    return _stage(course, "scores", changed)
+
+
+def _stage(course: Course, name: str, changed: Mapping[int, Tensor]) -> Tensor:
+    """Return scores or weights, (batch, heads, queries, keys), float64."""
+    values = course.located.spots[name]
     made = course.tape.run([value for value, _ in values], changed, wide=True)
-    return course.located.read("scores", made)
+    return course.located.read(name, made)
 
 
 def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
@@ -130,7 +187,7 @@ def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
 
 def _found(
     course: Course,
-    what: Literal["another sample", "a later token", "the inputs of another sample"],
+    what: _What,
     before: Tensor,
     after: Tensor,
     changed: Mapping[int, Tensor],

@@ -20,12 +20,16 @@ _HALVES = (torch.float16, torch.bfloat16)
 _ROUNDINGS = 3.0
 """Roundings of the type by which weights may be off: their own, and that of the scores."""
 
+_OF_SUMS = 2.0
+"""Roundings by which the sum of a row may be off: where all weights are alike, each is by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:
     """Weight that went to wrong keys: the mean and the 95th percentile over rows, and one rounding.
 
-    of: "weights" or "context" (where weights are never whole, in blocks).
+    of: "weights", "sums" (of the weights of a query) or "context" (in blocks, where weights are
+    never whole).
     """
 
     of: str
@@ -58,17 +62,21 @@ def lost_in_half(subject: Subject, call: Call) -> Lost | None:
     right, ours = weights_met(subject, call), recorded_weights(subject, call)
     if right is None or ours is None or right.shape != ours.shape:
         return None
+    source = course.line(softmax, course.product)
     gap = 0.5 * (ours.double() - right).abs().sum(-1)
-    return _judged("weights", gap, dtype, course.line(softmax, course.product))
+    sums = (ours.double().sum(-1) - right.sum(-1)).abs()
+    return _judged("weights", gap, dtype, source) or _judged("sums", sums, dtype, source, _OF_SUMS)
 
 
-def _judged(of: str, gap: Tensor, dtype: torch.dtype, source: Source) -> Lost | None:
+def _judged(
+    of: str, gap: Tensor, dtype: torch.dtype, source: Source, roundings: float = _ROUNDINGS
+) -> Lost | None:
     gap = gap[gap.isfinite()]
     if not gap.numel():
         return None
     rounding = torch.finfo(dtype).eps / 2
     high = float(gap.flatten().kthvalue(max(1, int(0.95 * gap.numel()))).values)
-    if high <= _ROUNDINGS * rounding:
+    if high <= roundings * rounding:
         return None
     name = str(dtype).removeprefix("torch.")
     return Lost(of, float(gap.mean()), high, rounding, name, source)

@@ -139,7 +139,7 @@ def _what(
         if not forms:
             return None
         right = forms["weights"]
-        if any(_gap(given, laid) <= _CLOSE for laid in _layouts(right)):
+        if any(_gap(given, laid) <= _CLOSE for laid in _layouts(right)) or _is_as_laid(given, call):
             return None
         if wrong is None:
             wrong = _form_of(given, call, forms)
@@ -149,6 +149,15 @@ def _what(
         what = "no (queries, keys) matrix at all"
         return calls[0], what, float("inf"), float("inf")
     return None
+
+
+def _is_as_laid(given: Tensor, call: Call) -> bool:
+    """Return whether a tensor is the weights with their axes as the author's own code has them."""
+    try:
+        spot = call.evidence.spot("weights")
+        return spot is not None and _gap(given, spot.held.tensor.double()) <= _CLOSE
+    except UNREADABLE:
+        return False
 
 
 def _form_of(
@@ -181,6 +190,11 @@ def _forms(call: Call) -> dict[str, Tensor]:
     forms = {"weights": weights}
     if call.heads > 1:
         forms["their mean over the heads"] = weights.mean(1)
+    forms["the weights after a second softmax"] = weights.softmax(-1)
+    forms["the mean over the heads of a second softmax of the weights"] = weights.softmax(-1).mean(1)
+    if call.queries == call.keys > 1:  # of other sizes, the shape says which axis is which
+        forms["the weights with queries and keys exchanged"] = weights.mT
+        forms["the scores' softmax over the queries"] = scores.softmax(2)
     forms["the scores before the softmax"] = scores
     forms["the log-sum-exp of the scores"] = scores.logsumexp(-1)
     forms["the logarithm of the weights"] = scores.log_softmax(-1)
@@ -229,12 +243,14 @@ def _layouts(form: Tensor) -> Iterator[Tensor]:
         return
     yield form.transpose(0, 1)
     yield form.transpose(1, 2)
-    yield form.transpose(2, 3)
+    if form.shape[2] != form.shape[3]:
+        yield form.mT
     yield form.permute(0, 2, 3, 1)
     yield form.flatten(0, 1)
     if form.shape[1] == 1:
         yield form[:, 0]
-        yield form[:, 0].transpose(1, 2)
+        if form.shape[2] != form.shape[3]:
+            yield form[:, 0].mT
     if form.shape[0] == 1:
         yield form[0]
     if 1 in form.shape:

@@ -70,17 +70,18 @@ def _from_cosines(table: Tensor) -> Tensor:
 
 
 def _steps(angles: Tensor) -> Tensor | None:
-    """Return the frequencies of a table of angles with positions before features."""
+    """Return the frequencies of a table of angles, features last: the angles of the least step.
+
+    Positions may start anywhere, stay (at padding), and differ from sample to sample.
+    """
     if angles.dim() < 2 or angles.shape[-1] < 2:
         return None
-    for axis in range(angles.dim() - 1):
-        if angles.shape[axis] < 2:
-            continue
-        rows = angles.movedim(axis, 0).flatten(1, -2)[:, 0] if angles.dim() > 2 else angles
-        step = rows[1] - rows[0]
-        if bool((step.abs() > 0).any()):
-            return step
-    return None
+    rows = angles.flatten(0, -2)
+    steps = (rows - rows[0]).abs()
+    sizes = steps.amax(-1)
+    sizes = sizes.masked_fill((sizes == 0) | ~sizes.isfinite(), float("inf"))
+    least = int(sizes.argmin())
+    return steps[least] if bool(sizes[least].isfinite()) else None
 
 
 def _fit(frequencies: Tensor) -> tuple[float, int] | None:

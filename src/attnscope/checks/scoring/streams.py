@@ -26,30 +26,70 @@ _PARTS = frozenset("chunk split unbind tensor_split split_with_sizes".split())
 class Astray:
     """A call that reads another sequence than it is given.
 
-    unread: the sequence that it should read; what: what is known about it, in words.
+    unread: the sequence that it should read; what: what is known about it, in words. values_only:
+    its keys do come from there.
     """
 
     call: Call
     unread: MemoryChanged
     what: str
     source: Source
+    values_only: bool = False
 
 
 def astray(subject: Subject) -> Iterator[Astray]:
     """Iterate over the calls whose keys and values come from the wrong sequence."""
     changes = memory_changed(subject)
     several = len(changes) > 1
+    cut_off = _is_cut_off(subject)
     for change in changes:
-        if not change.is_idle or (several and all(each.is_still for each in changes)):
+        if not change.is_idle:
             continue
-        if not several and change.reads:
+        if not cut_off and (all(each.is_still for each in changes) if several else change.reads):
             continue  # all outputs are the same whatever comes in: a gate, or a head, at zero
-        call = _reader(subject, change, named=several and not change.stream.memory)
+        named = (several or bool(change.reads)) and not change.stream.memory
+        call = _reader(subject, change, named=named)
         if call is not None:
-            yield Astray(call, change, "the model never reads it", _line(subject, change, call))
+            what = "no output depends on it" if change.reads else "the model never reads it"
+            yield Astray(call, change, what, _line(subject, change, call))
             return
+    for change in changes:
+        for call in subject.calls:
+            if change.is_still and _has_foreign_values(subject, change, call):
+                what = f"but all {call.keys} values of a query are one and the same"
+                source = _line_of_projection(subject, call, "v")
+                yield Astray(call, change, what, source, values_only=True)
+                return
     if several:
         yield from _beside_unused(subject, changes)
+
+
+def _is_cut_off(subject: Subject) -> bool:
+    """Return whether no input has a way to the output, not even one over a gate at zero."""
+    base = subject.base
+    main = next(iter(base.outputs.values()), None)
+    output = base.tape.value_of(main) if main is not None else None
+    starts = {subject.input_value(stream.name) for stream in subject.roles.streams}
+    if output is None or None in starts:
+        return False
+    reached = {value for value in starts if value is not None}
+    for operation in base.tape.operations:
+        if not reached.isdisjoint((*operation.needs, *operation.values())):
+            reached.update(operation.defines)
+    return output not in reached
+
+
+def _has_foreign_values(subject: Subject, change: MemoryChanged, call: Call) -> bool:
+    """Return whether a call has keys of a sequence, and values of another that are all the same."""
+    if call.index not in change.reads - change.values or call.index in change.asks:
+        return False
+    if call.keys < 2:
+        return False
+    try:
+        v = call.evidence.value("v").detach()
+    except UNREADABLE:
+        return False
+    return bool((v == v[:, :, :1]).all()) and bool((v != 0).any())
 
 
 def _reader(subject: Subject, change: MemoryChanged, *, named: bool) -> Call | None:
@@ -66,13 +106,17 @@ def _line(subject: Subject, change: MemoryChanged, call: Call) -> Source:
     lost = change.lost_at(call.module)
     if lost is not None and lost.source is not None:
         return lost.source
-    projection = _projection(subject, call)
+    return _line_of_projection(subject, call, "k")
+
+
+def _line_of_projection(subject: Subject, call: Call, side: str) -> Source:
+    projection = _projection(subject, call, side)
     return projection.source if projection is not None and projection.source else call.source
 
 
-def _projection(subject: Subject, call: Call) -> Operation | None:
+def _projection(subject: Subject, call: Call, side: str) -> Operation | None:
     located = subject.located(call)
-    spots = located.spots.get("k", []) if located is not None else []
+    spots = located.spots.get(side, []) if located is not None else []
     if located is None or not spots:
         return None
     last: Operation | None = None

@@ -68,6 +68,8 @@ def _masks(given: Given, roles: Roles) -> Iterator[Padding]:
 def _by_values(name: str, value: Tensor, stream: Stream, given: Given) -> Iterator[Padding]:
     """Read a mask (batch, length), (batch, 1, 1, length) and the like."""
     batch, length = stream.batch(given), stream.length(given)
+    if value.layout != torch.strided:
+        return
     flat = (
         value.reshape(value.shape[0], -1)
         if value.dim() > 1 and value[0].numel() in {batch, length}

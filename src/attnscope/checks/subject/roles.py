@@ -70,7 +70,7 @@ class Padding:
         if self.meaning == "lengths":
             return torch.arange(length)[None] < value.reshape(-1, 1).cpu()
         if self.meaning == "pad":
-            return self._batch_first(value != self.pad_id)
+            return self._batch_first(value.ne(self._id()))
         shown = value.reshape(value.shape[0], value.shape[-1]) if value.dim() > 2 else value
         real = shown > -1 if shown.is_floating_point() and bool((shown < 0).any()) else shown != 0
         return self._batch_first(real if self.meaning == "keep" else ~real, own=batch)
@@ -83,9 +83,8 @@ class Padding:
         """
         value = given.values.get(self.name)
         if self.meaning == "pad":
-            ids = self._batch_first(value)
-            plain = _another_id(ids, self.pad_id)
-            ids = torch.where(real, torch.where(ids == self.pad_id, plain, ids), self.pad_id)
+            pad, ids = self._id(), self._batch_first(given.values[self.name])
+            ids = ids.masked_fill(ids == pad, _another_id(ids, pad)).masked_fill(~real, pad)
             return given.replaced(self.name, self._own_order(ids))
         if self.meaning == "lengths":
             lengths = real.sum(-1)
@@ -99,6 +98,10 @@ class Padding:
             return given.with_values(**{self.name: wanted.to(kind)})
         wanted = self._own_order(wanted, value) if value.dim() == 2 else wanted
         return given.with_values(**{self.name: wanted.to(value.dtype).reshape(value.shape)})
+
+    def _id(self) -> int:
+        """Return the id of padding; -1, which no token has, where there is none."""
+        return -1 if self.pad_id is None else self.pad_id
 
     def _batch_first(self, tensor: Tensor, own: int | None = None) -> Tensor:
         if self.meaning == "pad":
@@ -154,7 +157,7 @@ class Roles:
         return next((p for p in self.padding if p.stream.name == stream.name), None)
 
 
-def _another_id(ids: Tensor, pad_id: int | None) -> int:
+def _another_id(ids: Tensor, pad_id: int) -> int:
     """Return the id of a real token."""
     real = ids[ids != pad_id]
-    return int(real.flatten()[0]) if real.numel() else int(pad_id == 0) + int(pad_id or 0)
+    return int(real.flatten()[0]) if real.numel() else max(pad_id - 1, 1 - pad_id)

@@ -114,11 +114,21 @@ class Subject:
         return next((each for each in self.base.located if each.call is call), None)
 
     def watched(self, given: Given, *, train: bool = False) -> Side:
-        """Run it under watch; never raises what the model raises (see `Side.error`)."""
+        """Run it under watch; never raises what the model raises (see `Side.error`).
+
+        Where it only runs without gradients (kernels without a backward), it does so here.
+        """
+        side = self._watched(given, train=train, graded=True)
+        if side.error is None or train:
+            return side
+        plain = self._watched(given, train=train, graded=False)
+        return plain if plain.error is None else side
+
+    def _watched(self, given: Given, *, train: bool, graded: bool) -> Side:
         args, kwargs = given.arguments()
         with restored(self.run, given.values), self._mode(train=train):
             seeded(self.seed)
-            return watch(Watched(self.name, self.run), args, kwargs, self.seed)
+            return watch(Watched(self.name, self.run), args, kwargs, self.seed, graded=graded)
 
     def input_value(self, name: str) -> int | None:
         """Return the value on the tape of the base run that an input is; None: it was not read."""
@@ -169,7 +179,7 @@ class Subject:
             seeded(self.seed if seed is None else seed)
             try:
                 return inputs.call(lambda *args, **named: called.call(args, named))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 text = " ".join(str(error).split())[:200]
                 raise Skipped(f"the model raised {type(error).__name__}: {text}") from error
 

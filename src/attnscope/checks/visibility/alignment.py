@@ -71,7 +71,7 @@ def misaligned(side: Side, located: Located, offset: int) -> Misalignment | None
     course = course_on(side, located)
     line = located.call.source
     if course is not None:
-        pairs = Pairs(*(each[None, None] for each in (wrong, like, unlike)))
+        pairs = Pairs(wrong[None, None], like[None, None], unlike[None, None])
         line = line_of_making(course, [pairs], hides=True)
     return Misalignment(located.call, queries, keys, offset, int(edges[-1]), int(own[-1]), line)
 

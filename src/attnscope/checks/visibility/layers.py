@@ -181,7 +181,7 @@ def _is_large(subject: Subject) -> bool:
 
 
 def _of_each_kind(subject: Subject) -> Iterator[Located]:
-    """Iterate over calls that differ from those before in their lines, or in what their mask shows."""
+    """Iterate over calls that differ from those before in their lines or their mask."""
     first = {id(each.call) for each in representatives(subject)}
     known: set[object] = set()
     for located in subject.base.located:

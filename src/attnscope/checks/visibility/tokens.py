@@ -116,7 +116,7 @@ def sequence_of(subject: Subject) -> Stream | None:
 
 
 def made_of_inputs(subject: Subject, side: Side) -> frozenset[int]:
-    """Return the values of a run that depend on what its tensor inputs hold, not on shapes alone."""
+    """Return the values of a run that depend on what its inputs hold, not on shapes alone."""
 
     def found() -> frozenset[int]:
         names = [name for name, _ in subject.given.tensors()]

@@ -195,15 +195,29 @@ def observe(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], see
     return side
 
 
-def watch(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> Side:
-    """Run a subject once under watch; what it raised, and all before that, is in the side."""
+def watch(
+    subject: Subject,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    seed: int,
+    *,
+    graded: bool = True,
+) -> Side:
+    """Run a subject once under watch; what it raised, and all before that, is in the side.
+
+    graded: let autograd follow it.
+    """
     tape, devices = Tape(), list(range(torch.cuda.device_count()))
-    args, kwargs, leaves = _with_leaves(args, kwargs)
+    args, kwargs, leaves = _with_leaves(args, kwargs, graded=graded)
     trace, output, raised = Trace(), None, None
     with torch.random.fork_rng(devices=devices), _stepwise(), _same_buffers(subject.model):
         torch.manual_seed(seed)
         try:
-            with torch.enable_grad(), tape.writing(), record(subject.run, keep="all") as trace:
+            with (
+                torch.set_grad_enabled(graded),
+                tape.writing(),
+                record(subject.run, keep="all") as trace,
+            ):
                 output = subject.call(*_copied(args, kwargs))
         except AttnscopeError:
             raise
@@ -215,9 +229,9 @@ def watch(subject: Subject, args: tuple[Any, ...], kwargs: dict[str, Any], seed:
 
 
 def _with_leaves(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
+    args: tuple[Any, ...], kwargs: dict[str, Any], *, graded: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Tensor]]:
-    """Give each float tensor a copy of its own that gradients reach; one tensor stays one."""
+    """Give each float tensor a copy that gradients reach, if any do; one tensor stays one."""
     made: dict[int, Tensor] = {}
     leaves: dict[str, Tensor] = {}
 
@@ -225,7 +239,7 @@ def _with_leaves(
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return value
         if id(value) not in made:
-            leaves[name] = made[id(value)] = value.detach().clone().requires_grad_()
+            leaves[name] = made[id(value)] = value.detach().clone().requires_grad_(graded)
         return made[id(value)]
 
     given = tuple(leaf(str(at), value) for at, value in enumerate(args))
@@ -239,7 +253,7 @@ def _copied(
     made: dict[int, Tensor] = {}
 
     def copy(value: Any) -> Any:
-        if not isinstance(value, Tensor) or not value.requires_grad:
+        if not isinstance(value, Tensor) or not value.is_floating_point():
             return value
         return made.setdefault(id(value), value.clone())
 
