@@ -206,3 +206,21 @@ def test_a_call_run_again_on_its_own_values_gives_its_own_stages(
         assert torch.allclose(raw, q.double() @ k.double()[:, met].mT, atol=1e-5)
         moved = call.evidence.rerun("context", q, k, 2 * v)
         assert torch.allclose(moved[seen], 2 * context[seen])
+
+
+def test_values_come_as_they_were_made_where_that_is_asked() -> None:
+    def run(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x * 2
+        part = y[0]
+        y.add_(1)
+        return part, y
+
+    x = torch.randn(3, 4)
+    tape, _ = taped(run, x)
+    first = tape.operations[0].defines[0]
+    end = tape.operations[-1].defines[0]
+    plain = tape.run([first, end], wide=True)
+    made = tape.run([first, end], wide=True, as_made={first})
+    torch.testing.assert_close(plain[first], plain[end])
+    torch.testing.assert_close(made[first], x.double() * 2)
+    torch.testing.assert_close(made[end], x.double() * 2 + 1)

@@ -73,6 +73,7 @@ class Recorder:
         self.on_fault = on_fault
         self.on_unread = on_unread
         self.writer = Writer(self.registry, keep_outputs=keep_outputs)
+        self._open: set[int] = set()  # calls over chunks whose division is still to come
 
     # -- one operation ------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ class Recorder:
                     return
         node = self.writer.node(step)
         node.carries = frozenset().union(*(out.node.carries for out in step.sources.values()))
-        if node.depth > (LONGEST_OPEN if node.carries else LONGEST):
+        if node.depth > (LONGEST_OPEN if self._open else LONGEST):
             self.describer.describe(step)
             return
         node.weak = all(parent.weak for parent in node.parents)
@@ -289,6 +290,7 @@ class Recorder:
         if step.kind is Kind.PRODUCT and node.normalised:
             node.weighted = self._weighted(step)
         if node.carries and divides_sums(step) and self.on_close(node, flat(step.output)[0]):
+            self._open -= node.carries
             self.writer.forget(step)
             return
         if node.weak and not node.normalised:
@@ -331,6 +333,7 @@ class Recorder:
             self.writer.forget(whole)
             return True
         end = last or node
+        self._open.add(outcome.open)
         end.normalised = True
         end.carries = frozenset({outcome.open}).union(*(parent.carries for parent in node.parents))
         self.writer.attach(whole, end)

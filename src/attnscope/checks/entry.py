@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -73,7 +74,35 @@ def check(
         announce=announce,
         seed=seed,
     )
+    _refuse_unknown_names(subject)
     return run_rules(subject, rules)
+
+
+def _refuse_unknown_names(subject: Subject) -> None:
+    """Refuse an `expect` that names an input which the forward doesn't take: nothing would be read.
+
+    Where the forward takes any names at all (`**kwargs`), those that it was given count.
+    """
+    given = subject.given
+    taken = dict.fromkeys([*given.values, *(p.name for p in given.parameters)])
+    loose = any(p.kind is p.VAR_KEYWORD for p in given.parameters) or not given.parameters
+    for key in ("padding", "prefix", "documents", "positions", "cache"):
+        said = subject.expect.get(key)
+        name = said.partition(" ")[0] if isinstance(said, str) else None
+        if name is None or name in taken or (key == "cache" and (name == "self" or loose)):
+            continue
+        if loose and key == "positions":
+            continue
+        raise InputError(
+            f"reading expect {key}",
+            f"{subject.name} has no input {name!r}; it takes {', '.join(taken)}",
+            _hint(name, taken),
+        )
+
+
+def _hint(name: str, taken: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(taken), n=1)
+    return f"did you mean {close[0]}?" if close else "name one of these"
 
 
 def _refuse_without_values(model: object) -> None:

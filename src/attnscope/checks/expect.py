@@ -20,8 +20,12 @@ def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _axis(value: object) -> bool:
+    return _whole(value) and value in {0, 1}
+
+
+def _factor(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
 
 
 def _text(value: object) -> bool:
@@ -29,7 +33,7 @@ def _text(value: object) -> bool:
 
 
 def _prefix(value: object) -> bool:
-    return _whole(value) or _text(value)
+    return (_whole(value) and isinstance(value, int) and value >= 0) or _text(value)
 
 
 def _padding(value: object) -> bool:
@@ -43,8 +47,9 @@ def _padding(value: object) -> bool:
 
 
 def _window(value: object) -> bool:
-    several = isinstance(value, list | tuple)
-    return _whole(value) or (several and all(item is None or _whole(item) for item in value))  # type: ignore[attr-defined]
+    if isinstance(value, list | tuple):
+        return bool(value) and all(item is None or _window(item) for item in value)
+    return _whole(value) and isinstance(value, int) and value > 0
 
 
 def _positions(value: object) -> bool:
@@ -59,12 +64,12 @@ KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "causal": (_boolean, "true or false"),
     "prefix": (_prefix, "a number of positions, or the name of an input"),
     "padding": (_padding, '"NAME keep", "NAME drop", "NAME lengths" or "NAME pad=ID"'),
-    "window": (_window, "a number, or a list with one per layer (None = unlimited)"),
+    "window": (_window, "a number above 0, or a list with one per layer (None = unlimited)"),
     "documents": (_text, "the name of the input with a document id per token"),
-    "scale": (_number, "a number"),
-    "softcap": (_number, "a number"),
-    "batch_axis": (_whole, "a whole number"),
-    "sequence_axis": (_whole, "a whole number"),
+    "scale": (_factor, "a number above 0"),
+    "softcap": (_factor, "a number above 0"),
+    "batch_axis": (_axis, "0 or 1"),
+    "sequence_axis": (_axis, "0 or 1"),
     "cache": (_text, 'the name of the argument that takes the past, or "self"'),
     "positions": (_positions, "the name of the position input, or false"),
     "dropout": (_dropout, '"off in eval" or "on in eval"'),

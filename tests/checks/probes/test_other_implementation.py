@@ -13,12 +13,9 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from attnscope.checks.probes import other_implementation as room
-from attnscope.checks.probes.other_implementation import (
-    configs_of,
-    other_implementation,
-    set_to,
-)
+from attnscope.checks.probes.other_implementation import other_implementation
 from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.implementations import configs_of, set_to
 from attnscope.checks.subject.subject import Subject
 from tests.checks.rules.by_scores import ByHand, features, only
 

@@ -145,3 +145,72 @@ def test_a_mask_that_one_way_forgets_is_told_as_ignored() -> None:
     inputs = {"x": features(), "keep": keep}
     assert not found("AS801", Forgets(scale=1.0).eval(), inputs)
     assert only("AS208", Forgets(scale=1.0).eval(), inputs).evidence["argument"] == "keep"
+
+
+class Blocks(ByHand):
+    """Attention in blocks of keys, with a running maximum."""
+
+    shrinks = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, d = x.shape
+        q, k, v = self.qkv(3 * x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        most = q.new_full((*q.shape[:-1], 1), -torch.inf)
+        total, y = torch.zeros_like(most), torch.zeros_like(q)
+        for part in range(0, n, 3):
+            scores = q @ k[..., part : part + 3, :].mT * 8**-0.5
+            new = torch.maximum(most, scores.amax(-1, keepdim=True))
+            less, made = (most - new).exp(), (scores - new).exp()
+            total = total * less + made.sum(-1, keepdim=True)
+            y = (y * less if self.shrinks else y) + made @ v[..., part : part + 3, :]  # blocks
+            most = new
+        return self.out((y / total).transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
+
+
+class Unshrunk(Blocks):
+    shrinks = False
+
+
+def test_blocks_must_give_the_softmax_over_all_keys() -> None:
+    finding = only("AS801", Unshrunk(), features())
+    assert "all keys at once" in finding.message
+    assert line_of(finding) == marked(__file__, "blocks")
+    assert not found("AS801", Blocks(), features())
+
+
+class OwnDraw(ByHand):
+    """Noise in train mode, from a generator of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draw = torch.Generator().manual_seed(0)
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = super().scores(q, k)
+        if self.training:
+            scores = scores + torch.zeros_like(scores).normal_(generator=self.draw)
+        return scores
+
+
+def test_a_generator_of_its_own_is_random() -> None:
+    assert not found("AS801", OwnDraw().eval(), features())
+
+
+class Forgotten(ByHand):
+    """One of two ways forgets the causal mask."""
+
+    def __init__(self, *, use_flash: bool) -> None:
+        super().__init__()
+        self.use_flash = use_flash
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=not self.use_flash)
+        return self.out(y.transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
+
+
+def test_what_the_future_leak_tells_is_not_told_twice() -> None:
+    causal = {"causal": True}
+    assert not found("AS801", Forgotten(use_flash=True), features(), expect=causal)
+    assert found("AS801", Forgotten(use_flash=False), features(), expect=causal)

@@ -156,10 +156,84 @@ class OneCausalStream(OneStream):
 
 
 def test_a_softmax_over_the_samples_is_wrong_whatever_the_axes_are() -> None:
-    finding = the_finding(checked(OverSamples(), X, "AS102"))
-    assert finding.severity == "error"
+    finding = the_finding(checked(OverSamples(), X, "AS101", "AS102"))
+    assert (finding.code, finding.severity) == ("AS101", "error")
     assert line_of(finding) == "return scores.softmax(0)"
-    assert "normalised over the samples" in finding.message
+    assert "runs over" in finding.message
+
+
+class Patches(nn.Module):
+    """Pictures cut into patches, whose samples end up beside the columns, or do not."""
+
+    def __init__(self, *order: int) -> None:
+        super().__init__()
+        self.order = order
+        self.cut = nn.Conv2d(3, 16, 4, stride=4)
+        self.start = nn.Parameter(torch.ones(1, 1, 16))
+        self.attention = SelfAttention()
+
+    def forward(self, pictures: Tensor) -> Any:
+        rows = self.cut(pictures).permute(*self.order).reshape(len(pictures), -1, 16)
+        rows = torch.cat([self.start.expand(len(rows), -1, -1), rows], 1)
+        return self.attention(rows)[:, 0]
+
+
+def test_samples_merged_with_patches_are_told_where_they_are_merged() -> None:
+    finding = the_finding(checked(Patches(2, 3, 0, 1), noise(3, 3, 8, 12), "AS102"))
+    assert finding.severity == "error"
+    assert line_of(finding).startswith("rows = self.cut(pictures).permute")
+    assert not checked(Patches(0, 2, 3, 1), noise(3, 3, 8, 12), "AS102").findings
+
+
+class Windows(nn.Module):
+    """Attention in windows that are put back in the order (batch, windows)."""
+
+    def __init__(self, *order: int) -> None:
+        super().__init__()
+        self.order = order
+        self.attention = SelfAttention()
+
+    def forward(self, x: Tensor) -> Any:
+        batch, length, width = x.shape
+        apart = x.view(batch, length // 4, 4, width).permute(*self.order)
+        windows = apart.reshape(-1, 4, width)
+        return self.attention(windows).view(batch, length, width)
+
+
+def test_windows_before_samples_are_told_at_the_partition() -> None:
+    finding = the_finding(checked(Windows(1, 0, 2, 3), noise(2, 12, 16), "AS102", batch_axis=0))
+    assert line_of(finding) == "windows = apart.reshape(-1, 4, width)"
+    assert not checked(Windows(0, 1, 2, 3), noise(2, 12, 16), "AS102", batch_axis=0).findings
+
+
+class Shared(nn.Module):
+    """Rows of a search over few sources."""
+
+    def __init__(self, *, beams: bool, tiled: bool) -> None:
+        super().__init__()
+        self.tiled = tiled
+        if beams:
+            self.beams = 3
+        self.q, self.kv = nn.Linear(16, 16), nn.Linear(16, 32)
+
+    def forward(self, source: Tensor, x: Tensor) -> Any:
+        k, v = self.kv(source).unflatten(-1, (2, -1)).transpose(1, 2).chunk(2, -1)
+        if self.tiled:
+            k, v = k.repeat(3, 1, 1, 1), v.repeat(3, 1, 1, 1)
+        else:
+            k, v = k.repeat_interleave(3, 0), v.repeat_interleave(3, 0)
+        q = self.q(x).unflatten(-1, (2, -1)).transpose(1, 2)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
+@pytest.mark.parametrize(("beams", "severity"), [(True, "warning"), (False, "note")])
+def test_sources_tiled_over_the_rows_of_a_search(beams: bool, severity: str) -> None:  # noqa: FBT001  a case
+    inputs = {"source": noise(2, 7, 16), "x": noise(6, 5, 16, seed=1)}
+    finding = the_finding(checked(Shared(beams=beams, tiled=True), inputs, "AS102"))
+    assert finding.severity == severity
+    assert finding.evidence["rows"] == [1, 3, 5]
+    assert line_of(finding).startswith("k, v = k.repeat(3")
+    assert not checked(Shared(beams=beams, tiled=False), inputs, "AS102").findings
 
 
 @pytest.mark.parametrize(

@@ -311,3 +311,29 @@ class Future(Decoder):
     def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
         output, kept = super().attended(x, past, seen)
         return output + output.mean(1, keepdim=True), kept
+
+
+class Held:
+    """A cache of a class of its own, that a run fills."""
+
+    def __init__(self) -> None:
+        self.past: Past = None
+
+
+class Filling(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoder = Decoder()
+
+    def forward(self, x: Tensor, held: Held) -> Any:
+        seen = 0 if held.past is None else held.past[0].shape[2]
+        y, held.past = self.decoder.attended(x, held.past, seen)
+        return y
+
+
+def test_a_cache_among_the_inputs_is_left_as_it_was() -> None:
+    held, model = Held(), Filling()
+    report = attnscope.check(model.eval(), {"x": ids(), "held": held}, expect={"causal": True})
+    assert held.past is None
+    assert not [each for each in report.rules_skipped if each.failed]
+    assert not [each for each in report.findings if each.code in {"AS201", "AS601", "AS801"}]

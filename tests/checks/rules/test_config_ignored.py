@@ -22,9 +22,9 @@ class Configured(ByHand):
     def turned(self, x: Tensor) -> Tensor:
         size = x.shape[-1]
         steps = self.base ** (-torch.arange(0, size, 2) / size)
-        angles = torch.outer(torch.arange(x.shape[-2]), steps).repeat(1, 2)
+        angles = torch.outer(torch.arange(x.shape[-2]), steps).repeat(1, 2)  # rotary
         half = torch.cat((-x[..., size // 2 :], x[..., : size // 2]), -1)
-        return x * angles.cos() + half * angles.sin()  # rotary
+        return x * angles.cos() + half * angles.sin()
 
     def scores(self, q: Tensor, k: Tensor) -> Tensor:
         scores = self.turned(q) @ self.turned(k).mT * self.scale  # scale
@@ -35,7 +35,7 @@ class Configured(ByHand):
         return scores.masked_fill(hidden, float("-inf"))  # mask
 
     def weights(self, scores: Tensor) -> Tensor:
-        return scores.softmax(-1)  # softmax
+        return scores.softmax(-1)
 
 
 RIGHT = {"scale": 0.25, "cap": 5.0, "window": 3, "base": 5000.0}
@@ -57,7 +57,7 @@ def model(config: dict[str, Any], **how: Any) -> Configured:
     ("how", "setting", "mark"),
     [
         ({"scale": 8**-0.5}, "query_pre_attn_scalar", "scale"),
-        ({"cap": None}, "attn_logit_softcapping", "softmax"),
+        ({"cap": None}, "attn_logit_softcapping", "scale"),
         ({"window": 99}, "sliding_window", "mask"),
         ({"base": 10000.0}, "rope_theta", "rotary"),
     ],
@@ -66,6 +66,42 @@ def test_a_setting_that_is_not_followed(how: dict[str, Any], setting: str, mark:
     finding = only("AS306", model(CONFIG, **how), features(length=9))
     assert (finding.severity, finding.evidence["setting"]) == ("error", setting)
     assert line_of(finding) == marked(__file__, mark)
+
+
+class Padded(Configured):
+    """Positions start after the padding on the left; the frequencies are made once."""
+
+    steps: Tensor
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(**how)
+        steps = self.base ** (-torch.arange(0, 8, 2) / 8)  # steps
+        self.register_buffer("steps", steps)
+
+    def turned(self, x: Tensor) -> Tensor:
+        at = torch.arange(x.shape[-2]) - torch.tensor([4, 0, 2])[:, None]
+        angles = at.clamp_min(0)[:, None, :, None].float() * self.steps[None, None, None, :]
+        angles = torch.cat((angles, angles), -1)
+        half = torch.cat((-x[..., 4:], x[..., :4]), -1)
+        return x * angles.cos() + half * angles.sin()
+
+
+def test_positions_that_stand_still_at_padding() -> None:
+    made = Padded(**{**RIGHT, "base": 10000.0})
+    made.config = SimpleNamespace(**CONFIG)
+    finding = only("AS306", made, features(length=9))
+    assert finding.evidence["found"] == pytest.approx(10000.0, rel=1e-3)
+    assert line_of(finding) == marked(__file__, "steps")
+    made = Padded(**RIGHT)
+    made.config = SimpleNamespace(**CONFIG)
+    assert not found("AS306", made, features(length=9))
+
+
+def test_a_cap_that_is_declared() -> None:
+    bare = model({}, cap=None)
+    finding = only("AS306", bare, features(length=9), expect={"softcap": 5.0})
+    assert "expect softcap is 5 and no cap" in finding.message
+    assert not found("AS306", model({}), features(length=9), expect={"softcap": 5.0})
 
 
 def test_a_config_that_is_followed() -> None:

@@ -48,6 +48,27 @@ class RowSpread(ByHand):
         return raw / raw.std(-1, keepdim=True)
 
 
+class OneMore(ByHand):
+    """A softmax whose denominator is larger by one: a shift of all scores does not cancel."""
+
+    axis: tuple[int, ...] = (0, 1, 2, 3)
+
+    def weights(self, scores: Tensor) -> Tensor:
+        shift = scores.amax(self.axis, keepdim=True)
+        made = (scores - shift).exp()
+        return made / (1 + made.sum(-1, keepdim=True))  # one more
+
+
+class OneMoreByRow(OneMore):
+    axis = (-1,)
+
+
+class Shifted(OneMore):
+    def weights(self, scores: Tensor) -> Tensor:
+        made = (scores - scores.amax()).exp()
+        return made / made.sum(-1, keepdim=True)
+
+
 class Counting(ByHand):
     def forward(self, x: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
         self.keep = keep
@@ -110,3 +131,11 @@ def test_what_stays_in_a_row_is_left_alone() -> None:
 
 def test_one_sample_has_no_mates() -> None:
     assert not found("AS305", BatchSpread(), features(batch=1))
+
+
+def test_a_shift_counts_where_it_does_not_cancel() -> None:
+    finding = only("AS305", OneMore(), features())
+    assert (finding.evidence["of"], finding.evidence["changed"]) == ("weights", "another sample")
+    assert line_of(finding) == marked(__file__, "one more")
+    for kind in (OneMoreByRow, Shifted):
+        assert not found("AS305", kind(), features())

@@ -29,6 +29,12 @@ def only(model: Any, inputs: Any, expect: dict[str, Any] | None = None) -> Findi
     return finding
 
 
+def line(model: Any, inputs: Any) -> int:
+    finding = only(model, inputs, CAUSAL)
+    assert finding.source is not None
+    return finding.source.line
+
+
 def features(length: int = 9, width: int = 24, batch: int = 2) -> Tensor:
     return torch.randn(batch, length, width, generator=torch.Generator().manual_seed(0))
 
@@ -419,7 +425,7 @@ def test_a_mask_of_documents_is_not_blamed_for_the_order() -> None:
         "ids": torch.arange(18).view(2, 9),
         "documents": torch.tensor([[0] * 4 + [1] * 5] * 2),
     }
-    assert only(Packed(causal=False), inputs, CAUSAL).source.line == marked(__file__, "applied")
+    assert line(Packed(causal=False), inputs) == marked(__file__, "applied")
     assert not found(Packed(causal=True), inputs, CAUSAL)
 
 
@@ -440,9 +446,7 @@ class LeavesOut(nn.Module):
 
 
 def test_who_leaves_out_the_argument_is_named() -> None:
-    assert only(LeavesOut(told=False), features(), CAUSAL).source.line == marked(
-        __file__, "left out"
-    )
+    assert line(LeavesOut(told=False), features()) == marked(__file__, "left out")
     assert not found(LeavesOut(told=True), features(), CAUSAL)
 
 
@@ -476,7 +480,7 @@ class Windowed(nn.Module):
 
 
 def test_a_mask_of_a_line_that_right_layers_do_not_run_is_at_fault_itself() -> None:
-    assert only(Windows(), features(), CAUSAL).source.line == marked(__file__, "both sides")
+    assert line(Windows(), features()) == marked(__file__, "both sides")
 
 
 class OneScore(nn.Module):
@@ -500,8 +504,7 @@ class OneScore(nn.Module):
 def test_one_number_a_token_and_two_sequences_in_step() -> None:
     ids = torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(0))
     inputs = {"x": ids, "question_ids": ids.flip(0)}
-    finding = only(OneScore(causal=False), inputs, CAUSAL)
-    assert finding.source.line == marked(__file__, "one score")
+    assert line(OneScore(causal=False), inputs) == marked(__file__, "one score")
     assert not found(OneScore(causal=True), inputs, CAUSAL)
 
 

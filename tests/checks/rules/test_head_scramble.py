@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attnscope.checks.rules.head_scramble import RULE
+from attnscope.checks.structure.ragged import is_ragged
 from tests.checks.small import SelfAttention, checked, line_of, noise, the_finding
 
 X = noise(2, 5, 16)
@@ -187,3 +188,44 @@ class Convolved(SelfAttention):
 )
 def test_what_only_looks_like_it_is_silent(model: nn.Module, inputs: object) -> None:
     assert not checked(model, inputs, "AS102", "AS103", "AS106").findings
+
+
+class Volume(nn.Module):
+    """Frames of each pixel: space goes into the rows, by a reshape or by a permute before it."""
+
+    def __init__(self, *, turned: bool) -> None:
+        super().__init__()
+        self.turned, self.attention = turned, SelfAttention()
+
+    def forward(self, clip: Tensor) -> Any:
+        b, f, c, h, w = clip.shape
+        if self.turned:
+            clip = clip.permute(0, 3, 4, 1, 2)
+        rows = clip.reshape(b * h * w, f, c)
+        return self.attention(rows)
+
+
+def test_a_reshape_before_the_projection_that_cuts_across_axes() -> None:
+    finding = the_finding(checked(Volume(turned=False), noise(2, 5, 16, 3, 4), "AS103"))
+    assert line_of(finding) == "rows = clip.reshape(b * h * w, f, c)"
+    assert finding.evidence["reshaped"] == [24, 5, 16]
+    assert not checked(Volume(turned=True), noise(2, 5, 16, 3, 4), "AS103").findings
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cuts"),
+    [
+        ((3, 4, 17, 12), (3, 17, 48), True),
+        ((6, 35, 12), (3, 24, 35), True),
+        ((3, 17, 48), (3, 17, 4, 12), False),
+        ((3, 16, 5), (3, 4, 20), False),  # four frames stacked
+        ((2, 3, 4), (24,), False),
+        ((3, 1, 5), (1, 15), False),
+    ],
+)
+def test_reshapes_that_cut_across_axes(
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    cuts: bool,  # noqa: FBT001  a case
+) -> None:
+    assert is_ragged(before, after) is cuts

@@ -201,3 +201,40 @@ def test_a_memory_of_another_length_is_not_read_step_by_step() -> None:
     assert finding.source is not None
     assert finding.source.line == marked(__file__, "tril")
     assert not found(Reader(wrong=False), inputs, {"causal": True})
+
+
+class Blocks(nn.Module):
+    """Online softmax over blocks of keys; the last block may be left out."""
+
+    def __init__(self, *, rest: bool) -> None:
+        super().__init__()
+        torch.manual_seed(4)
+        self.q, self.k, self.v, self.rest = (
+            nn.Linear(24, 24),
+            nn.Linear(24, 24),
+            nn.Linear(24, 24),
+            rest,
+        )
+
+    def forward(self, x: Tensor) -> Any:
+        q, k, v = (
+            each(x).unflatten(-1, (3, -1)).transpose(1, 2) for each in (self.q, self.k, self.v)
+        )
+        top = q.new_full((*q.shape[:-1], 1), -math.inf)
+        total, out = torch.zeros_like(top), torch.zeros_like(v)
+        stop = k.shape[2] if self.rest else k.shape[2] - 2
+        for at in range(0, stop, 3):  # blocks
+            scores = q @ k[:, :, at : at + 3].mT / math.sqrt(8)
+            new = torch.maximum(top, scores.amax(-1, keepdim=True))
+            weights, shrink = (scores - new).exp(), (top - new).exp()
+            total = total * shrink + weights.sum(-1, keepdim=True)
+            out, top = out * shrink + weights @ v[:, :, at : at + 3], new
+        return (out / total).transpose(1, 2).flatten(2)
+
+
+def test_blocks_that_leave_out_the_rest() -> None:
+    (finding,) = found(Blocks(rest=False), features(11))
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "blocks")
+    assert (finding.evidence["keys"], finding.evidence["tokens"]) == (9, 11)
+    assert not found(Blocks(rest=True), features(11))

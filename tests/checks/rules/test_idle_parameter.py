@@ -32,7 +32,8 @@ def program(body: str = PLAIN, init: str = "pass") -> str:
 @pytest.mark.parametrize(
     ("body", "init", "name"),
     [
-        (PLAIN, "self.scale = nn.Parameter(torch.ones(()))  # here", "scale"),
+        (PLAIN + "  # here", "self.scale = nn.Parameter(torch.ones(()))", "scale"),
+        (PLAIN + "  # here", "self.sinks = nn.Parameter(torch.zeros(4))", "sinks"),
         (PLAIN, "self.norm = nn.LayerNorm(width)  # here", "norm.weight"),
         (
             (

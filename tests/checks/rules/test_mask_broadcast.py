@@ -80,3 +80,64 @@ def test_one_mask_for_all_samples_is_silent(tmp_path: Path) -> None:
     program = BROADCAST.format(heads=2, batch=4, axes=".any(0).expand(length, length)")
     program = program.replace("return F", "length = n\n        return F")
     assert "AS211" not in codes(tmp_path, program)
+
+
+BIASED = """
+class Attention(nn.Module):
+    def __init__(self, width=16, heads=4):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x):
+        b, n, w = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4).flatten(1, 2)
+        far = torch.arange(n)[:, None] - torch.arange(n)
+        slopes = 2.0 ** -torch.arange(1.0, self.heads + 1)
+        bias = -slopes[:, None, None] * far.abs()
+        bias = bias.{tiled}  # here
+        scores = torch.bmm(q, k.mT) / 2 + bias
+        context = torch.bmm(scores.softmax(-1), v).view(b, self.heads, n, -1)
+        return context.transpose(1, 2).flatten(2)
+
+
+model = Attention().eval()
+inputs = torch.randn(3, 6, 16)
+"""
+
+
+def test_a_bias_of_other_heads_in_the_batch_than_alone(tmp_path: Path) -> None:
+    finding = the_finding(tmp_path, BIASED.format(tiled="repeat_interleave(b, 0)"))
+    assert (finding.code, finding.evidence["all_rows"]) == ("AS211", 4)
+    assert finding.evidence["rows"] == 3
+    assert codes(tmp_path, BIASED.format(tiled="repeat(b, 1, 1)")) == []
+
+
+WINDOWS = """
+class Windows(nn.Module):
+    def __init__(self, width=16, side=4):
+        super().__init__()
+        self.side = side
+        self.place = nn.Embedding(12, width)
+        self.qkv = nn.Linear(width, 3 * width)
+        group = torch.tensor([[0, 0, 0, 0], [1, 1, 2, 2], [3, 4, 4, 4]])
+        self.register_buffer("mask", (group[:, None] != group[:, :, None]).float() * -100)
+
+    def forward(self, x):
+        b, n, w = x.shape
+        x = x + self.place.weight
+        q, k, v = self.qkv(x).view(-1, self.side, 3 * w).chunk(3, dim=-1)
+        scores = (q @ k.mT / 4).view({shape}, self.side, self.side)
+        scores = scores + self.mask.unsqueeze({axis})  # here
+        return (scores.view(-1, self.side, self.side).softmax(-1) @ v).reshape(b, n, w)
+
+
+model = Windows().eval()
+inputs = torch.randn(2, 12, 16)
+"""
+
+
+def test_masks_of_windows_in_the_order_of_the_batch(tmp_path: Path) -> None:
+    finding = the_finding(tmp_path, WINDOWS.format(shape="3, -1", axis=1))
+    assert (finding.code, finding.evidence["batch"]) == ("AS211", 6)
+    assert codes(tmp_path, WINDOWS.format(shape="-1, 3", axis=0)) == []

@@ -107,3 +107,55 @@ def test_the_bitwise_opposite_of_integers_hides_all(tmp_path: Path) -> None:
     assert finding.code == "AS205"
     assert "-1 and -2" in finding.message
     assert codes(tmp_path, INTEGERS.format(hidden="~memory_mask.bool()")) == []
+
+
+IN_FRONT = """
+class Pooled(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.first = nn.Parameter(torch.randn(1, 1, width))
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True, {options})
+        self.place = nn.Embedding(9, width)
+
+    def forward(self, x, keep):
+        x = x + self.place.weight[: x.shape[1]]
+        x = torch.cat([self.first.expand(len(x), -1, -1), x], 1)
+        drop = F.pad({drop}, (1, 0), value=False)
+        return self.attention(x, x, x, key_padding_mask=drop, need_weights=False)[0][:, 0]  # here
+
+
+model = Pooled().eval()
+inputs = {{"x": torch.randn(3, 7, 16), "keep": torch.arange(7) < torch.tensor([[7], [4], [2]])}}
+expect = {{"padding": "keep keep"}}
+"""
+
+
+@pytest.mark.parametrize("options", ["", "add_bias_kv=True, add_zero_attn=True"])
+def test_keys_that_are_no_tokens_do_not_hide_it(tmp_path: Path, options: str) -> None:
+    finding = the_finding(tmp_path, IN_FRONT.format(drop="keep", options=options))
+    assert (finding.code, finding.evidence["sample"]) == ("AS205", 1)
+    assert codes(tmp_path, IN_FRONT.format(drop="~keep", options=options)) == []
+
+
+PAIRS = """
+class Graph(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.qkv = nn.Linear(width, 3 * width)
+
+    def forward(self, x, visible):
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        return (q @ k.mT / 4).masked_fill({hidden}, -1e9).softmax(-1) @ v  # here
+
+
+model = Graph().eval()
+visible = torch.rand(2, 6, 6, generator=torch.Generator().manual_seed(0)) > 0.6
+inputs = {{"x": torch.randn(2, 6, 16), "visible": visible | torch.eye(6, dtype=torch.bool)}}
+expect = {{"positions": False}}
+"""
+
+
+def test_a_mask_of_pairs_against_its_own_name(tmp_path: Path) -> None:
+    finding = the_finding(tmp_path, PAIRS.format(hidden="visible"))
+    assert (finding.code, finding.evidence["input"]) == ("AS205", "visible")
+    assert codes(tmp_path, PAIRS.format(hidden="~visible")) == []

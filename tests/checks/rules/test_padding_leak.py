@@ -177,3 +177,32 @@ def test_a_convolution_may_mix_at_the_border(tmp_path: Path) -> None:
 def test_without_padding_or_a_word_about_it_nothing_is_checked(tmp_path: Path) -> None:
     full = encoder("x = x + self.attention(x)").replace("* (torch.arange(9) < lengths)", "")
     assert codes(tmp_path, full) == []
+
+
+SCORER = """
+class Scorer(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.tokens, self.place = nn.Embedding(30, width), nn.Embedding(9, width)
+        self.qkv, self.score = nn.Linear(width, 3 * width), nn.Linear(width, 1)
+
+    def forward(self, ids, keep):
+        x = self.tokens(ids) + self.place.weight[: ids.shape[1]]
+        q, k, v = self.qkv(x).chunk(3, dim=-1)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=keep[:, None, :])
+        kept = keep[..., None].float()
+        pooled = {pooled}  # here
+        return self.score(pooled).squeeze(-1)
+
+
+model = Scorer().eval()
+keep = torch.arange(6) < torch.tensor([[6], [4], [3]])
+inputs = {{"ids": torch.randint(30, (3, 6)), "keep": keep}}
+expect = {{"padding": "keep keep"}}
+"""
+
+
+def test_one_number_a_sample_that_follows_its_padding(tmp_path: Path) -> None:
+    finding = the_finding(tmp_path, SCORER.format(pooled="y.mean(1)"))
+    assert (finding.code, finding.evidence["moved"]) == ("AS202", 2)
+    assert codes(tmp_path, SCORER.format(pooled="(y * kept).sum(1) / kept.sum(1)")) == []

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.checks.marks import marked
-from tests.checks.rules.by_scores import Returning, features, found, line_of, only
+from tests.checks.rules.by_scores import ByHand, Returning, features, found, line_of, only
 
 
 class Scores(Returning):
@@ -31,6 +31,36 @@ class Mixed(Returning):
         return y, weights.reshape(self.heads, len(x), *weights.shape[2:])
 
 
+class Again(Returning):
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, weights = super().attend(x)
+        return y, weights.softmax(-1)
+
+
+class Exchanged(Returning):
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, weights = super().attend(x)
+        return y, weights.mT
+
+
+class OverQueries(ByHand):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v)
+        shown = (q @ k.mT * 8**-0.5).softmax(-2)
+        return self.out(y.transpose(1, 2).reshape(b, n, d)), shown
+
+
+class KeysFirst(ByHand):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        weights = (k @ q.mT * 8**-0.5).softmax(-2)
+        y = torch.einsum("bhkq,bhkd->bqhd", weights, v)
+        return self.out(y.reshape(b, n, d)), weights
+
+
 class Maps(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -50,6 +80,9 @@ class MapsOfEveryHead(Maps):
         (Scores, "the scores before the softmax"),
         (Dropped, "the weights after dropout"),
         (Mixed, "the weights with heads and samples mixed up"),
+        (Again, "the weights after a second softmax"),
+        (Exchanged, "the weights with queries and keys exchanged"),
+        (OverQueries, "the scores' softmax over the queries"),
         (MapsOfEveryHead, "their mean over the heads"),
     ],
 )
@@ -74,3 +107,7 @@ def test_dropout_of_training_is_no_matter_of_a_model_in_eval_mode() -> None:
 def test_the_weights_themselves_are_right() -> None:
     assert not found("AS803", Returning(), features())
     assert not found("AS803", nn.MultiheadAttention(24, 3), (torch.randn(5, 2, 24),) * 3)
+
+
+def test_keys_before_queries_are_right_where_the_whole_code_has_them_so() -> None:
+    assert not found("AS803", KeysFirst(), features())

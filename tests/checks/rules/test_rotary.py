@@ -47,7 +47,8 @@ PLAIN = "q, k = turned(q, twice.cos(), twice.sin()), turned(k, twice.cos(), twic
     [
         (
             (
-                "q = q * each.cos() + half(q) * each.sin()  # here\n"
+                "each = angle.repeat_interleave(2, -1)  # here\n"
+                "        q = q * each.cos() + half(q) * each.sin()\n"
                 "        k = k * each.cos() + half(k) * each.sin()"
             ),
             "no rotation",

@@ -80,6 +80,18 @@ def test_half_precision_loses_weight_where_scores_are_large(times: float) -> Non
     assert [each.severity for each in lost] == ["warning"] * (times > 1.0)
 
 
+def test_weights_out_of_rounded_logarithms_do_not_sum_to_one() -> None:
+    class Logarithms(ByHand):
+        def weights(self, scores: Tensor) -> Tensor:
+            return scores.log_softmax(-1).exp()
+
+    x = features(length=300).bfloat16()
+    finding = only("AS304", Logarithms().bfloat16(), x)
+    assert finding.evidence["of"] == "sums"
+    assert finding.evidence["percentile_95"] > 2 * finding.evidence["rounding"]
+    assert not found("AS304", ByHand().bfloat16(), x)
+
+
 def test_a_softmax_that_is_upcast_is_left_alone() -> None:
     class Upcast(Sharp):
         def weights(self, scores: Tensor) -> Tensor:

@@ -117,3 +117,27 @@ def test_pooling_over_the_tokens_is_left_alone() -> None:
 
 def test_one_query_one_head_and_one_sample_tell_nothing() -> None:
     assert not found("AS101", ByHand(heads=1), features(batch=1, length=1))
+
+
+class OneQuery(ByHand):
+    def forward(self, x: Tensor) -> Tensor:
+        q, k = x[:, :1], x
+        weights = (q @ k.mT / 5).softmax(1)  # the only query
+        return weights @ x
+
+
+def test_a_softmax_over_the_only_query() -> None:
+    finding = only("AS101", OneQuery(), features())
+    assert finding.evidence["shape"] == [3, 1, 7]
+    assert line_of(finding) == marked(__file__, "the only query")
+
+
+class Flattened(ByHand):
+    def weights(self, scores: Tensor) -> Tensor:
+        return scores.flatten().softmax(0).view_as(scores)  # flattened
+
+
+def test_a_softmax_over_all_scores_of_all_samples() -> None:
+    finding = only("AS101", Flattened(), features())
+    assert finding.evidence["axis"] == "batch"
+    assert line_of(finding) == marked(__file__, "flattened")

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
-from tests.checks.written import found, only
+import attnscope
+from attnscope.checks.residual.loading import loads_of, loads_watched
+from tests.checks.written import HEAD, found, only
 
 PROGRAM = """
 class Attention(nn.Module):
@@ -67,7 +72,7 @@ def test_attention_that_was_not_loaded(tmp_path: Path, model: str, names: set[st
     finding = only(tmp_path, program(model), "AS905")
     assert (finding.code, finding.severity) == ("AS905", "warning")
     assert {each.removeprefix("attention.") for each in finding.evidence["parameters"]} == names
-    assert finding.evidence["largest"] <= finding.evidence["bound"]
+    assert len(finding.evidence["unexpected"]) >= len(names)
     assert finding.source is not None
     assert finding.source.code.endswith("# here")
 
@@ -96,3 +101,34 @@ with torch.no_grad():
 """
     )
     assert found(tmp_path, text, "AS905") == []
+
+
+def test_values_tell_it_where_nobody_saw_the_load(tmp_path: Path) -> None:
+    text = program('restored(lambda n: n.replace("attention.", "attn."))')
+    (tmp_path / "program.py").write_text(HEAD + text)
+    file = runpy.run_path(str(tmp_path / "program.py"))
+    (finding,) = attnscope.check(file["model"], file["inputs"], select=["AS905"]).findings
+    assert finding.evidence["largest"] <= finding.evidence["bound"]
+
+
+def test_a_weight_that_is_filled_after_the_load_is_silent(tmp_path: Path) -> None:
+    text = program('restored(lambda n: n.replace("attention.", "attn."))')
+    text += "with torch.no_grad():\n    for each in model.parameters(): each.pow_(3)\n"
+    assert found(tmp_path, text, "AS905") == []
+
+
+def test_loading_is_as_it_was_after_the_watch() -> None:
+    original = nn.Module.load_state_dict
+    layer = nn.Linear(3, 3)
+    with loads_watched():
+        told = layer.load_state_dict({"weights": torch.ones(3, 3)}, strict=False)
+    assert nn.Module.load_state_dict is original
+    assert (told.missing_keys, told.unexpected_keys) == (["weight", "bias"], ["weights"])
+    ((path, load),) = loads_of(layer)
+    assert (path, load.missing, dict(load.unexpected)) == (
+        "",
+        ("weight", "bias"),
+        {"weights": (3, 3)},
+    )
+    assert load.source is not None
+    assert load.source.code.startswith("told = ")

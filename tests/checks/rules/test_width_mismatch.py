@@ -95,3 +95,18 @@ def test_another_error_keeps_its_own_words() -> None:
 
     with pytest.raises(TargetError, match="none of these"):
         attnscope.check(Wrong(), features(), select=["AS105"])
+
+
+class OtherKeys(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(24, 3, kdim=7, batch_first=True)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.attention(x, x, x)[0]  # kdim
+
+
+def test_what_torch_asserts_of_its_projections_is_explained() -> None:
+    finding = only("AS105", OtherKeys(), features())
+    assert line_of(finding) == marked(__file__, "kdim")
+    assert "made for 7 features and is given 24" in finding.message

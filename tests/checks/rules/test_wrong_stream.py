@@ -56,3 +56,49 @@ def test_a_memory_that_is_read_is_right_even_behind_a_closed_gate() -> None:
     assert not found("AS107", Layer(), INPUTS)
     assert not found("AS107", Layer(gate=0.0), INPUTS)
     assert not found("AS107", Outer(right=True), INPUTS)
+
+
+class Target(nn.Module):
+    """One candidate asks a history, whose values are its own or the candidate's."""
+
+    def __init__(self, *, own: bool) -> None:
+        super().__init__()
+        self.own = own
+        self.q, self.k, self.v = (nn.Linear(24, 24) for _ in range(3))
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        q, k = self.q(x[:, :1]), self.k(memory)
+        v = self.v(memory) if self.own else self.v(x[:, :1]).expand_as(k)  # values
+        return (q @ k.mT / 24**0.5).softmax(-1) @ v  # type: ignore[no-any-return]
+
+
+def test_values_of_the_query_itself_are_told_at_their_projection() -> None:
+    finding = only("AS107", Target(own=False), INPUTS)
+    assert line_of(finding) == marked(__file__, "values")
+    assert "one and the same" in finding.message
+    assert not found("AS107", Target(own=True), INPUTS)
+
+
+class Slots(nn.Module):
+    """An encoder, and learned slots that should read it."""
+
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.right = right
+        self.slots = nn.Parameter(torch.randn(1, 4, 24))
+        self.own = nn.MultiheadAttention(24, 3, batch_first=True)
+        self.cross = nn.MultiheadAttention(24, 3, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.own(x, x, x)[0]
+        q = self.slots.expand(len(x), -1, -1)
+        if self.right:
+            return self.cross(q, x, x)[0]  # type: ignore[no-any-return]
+        return self.cross(q, q, q)[0]  # type: ignore[no-any-return]  # slots alone
+
+
+def test_an_output_that_no_input_has_a_way_to() -> None:
+    finding = only("AS107", Slots(right=False), {"x": features()})
+    assert line_of(finding) == marked(__file__, "slots alone")
+    assert "no output depends on it" in finding.message
+    assert not found("AS107", Slots(right=True), {"x": features()})

@@ -102,7 +102,7 @@ CASES = {
     "as many samples as tokens": Case(takes_x, noise(5, 5, 8), (("x", "features", 0, 1, False),)),
     "one sample": Case(takes_x, noise(1, 7, 8), (("x", "features", 0, 1, False),)),
     "one token": Case(takes_x, noise(3, 1, 8), (("x", "features", 0, 1, False),)),
-    "pictures": Case(takes_x, noise(2, 3, 8, 8), (("x", "image", 0, None, False),)),
+    "pictures": Case(takes_x, noise(2, 3, 8, 8), (("x", "image", 0, None, True),)),
     "video": Case(takes_x, noise(2, 3, 4, 8, 8), (("x", "image", 0, None, False),)),
     "table": Case(takes_x, noise(4, 8), (("x", "image", 0, None, False),)),
     "code, batch first": Case(

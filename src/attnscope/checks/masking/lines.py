@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch
+from torch import Tensor
+
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.masking.frames import Frame, frames_at, line_of_missing, line_of_wrong
@@ -82,13 +85,27 @@ def line_of_hiding(seen: Seen, hide: Hide | None, *, rows: bool = False) -> Sour
     if hide is None:
         return users_line(seen.subject, seen.call.module, line_of_softmax(seen))
     line = _applied(seen, hide)
+    tensors = seen.subject.base.tape.tensors
+    final = tensors[hide.value].detach() <= DEEP if hide.value is not None else None
     for operation in behind(seen, hide) if hide.kind == "bias" else ():
-        tensor = seen.subject.base.tape.tensors[operation.defines[0]].detach()
+        tensor = tensors[operation.defines[0]].detach()
         low = tensor <= DEEP if tensor.is_floating_point() and tensor.dim() else None
-        if low is not None and low.numel() > 1 and bool((low.all(-1) if rows else low).any()):
+        if low is None or final is None or low.numel() < 2:
+            continue
+        if bool(low.all(-1).any()) if rows else bool(low.any()) and _is_spread(low, final):
             line = operation.source or line
             break
     return users_line(seen.subject, seen.call.module, line)
+
+
+def _is_spread(low: Tensor, final: Tensor) -> bool:
+    """Return whether a mask in the making says already what it says in the end."""
+    if low.squeeze().shape == final.squeeze().shape:
+        return torch.equal(low.squeeze(), final.squeeze())
+    try:
+        return torch.equal(low.expand(final.shape), final)
+    except RuntimeError:
+        return False
 
 
 def tiling_behind(seen: Seen, operation: Operation) -> Source | None:

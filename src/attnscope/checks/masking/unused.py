@@ -86,7 +86,7 @@ def _told(frame: Frame) -> Iterator[str]:
 
 def _says_something(name: str, value: Any) -> bool:
     if isinstance(value, Tensor):
-        if not value.numel() or value.is_complex():
+        if value.layout != torch.strided or not value.numel() or value.is_complex():
             return False
         if _SEQLENS.search(name):
             return value.numel() > 2

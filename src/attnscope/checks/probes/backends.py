@@ -38,6 +38,8 @@ _LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.")
 _APART = 1e-4
 """Relative difference from which two ways are called different, where noise says nothing else."""
 
+_TRAIN = "train mode (nothing in it is random)"
+
 _MOST_CALLS = 4
 """Calls whose tensors are handed to other kernels."""
 
@@ -72,13 +74,20 @@ def backends(subject: Subject) -> tuple[Disagreement, ...]:
         except Skipped:
             continue
         gap = _gap(subject.output, other)
+        if not subject.output.numel():
+            break
         limit = max(subject.noise, _APART * float(subject.output.abs().nan_to_num().max()))
         if gap is None or gap <= limit:
             continue
         side = watched()
-        if not _has_other_weights(subject.base, side) and not _is_told_as_ignored(subject, side):
+        if not (
+            _has_other_weights(subject.base, side)
+            or _is_told_as_ignored(subject, side)
+            or _is_told_as_leak(subject, side)
+            or (switch == _TRAIN and _is_of_padding(subject))
+        ):
             found.append(_explained(subject, switch, gap, limit, side))
-    return (*found, *_by_kernel(subject))
+    return (*found, *_by_kernel(subject), *_by_blocks(subject))
 
 
 def _has_other_weights(ours: Side, theirs: Side) -> bool:
@@ -104,6 +113,44 @@ def _is_told_as_ignored(subject: Subject, theirs: Side) -> bool:
         return False
 
 
+def _is_told_as_leak(subject: Subject, theirs: Side) -> bool:
+    """Return whether AS201 says it: the way taken lacks the causal mask that the other one has."""
+    if subject.causal is None or not subject.causal.value:
+        return False
+    calls = [call for call in theirs.trace if not call.recomputed]
+    pairs = list(zip(subject.calls, calls, strict=False))
+    bare = [_is_causal(their) and not _is_causal(mine) for mine, their in pairs]
+    return any(bare) and not any(_difference(*pair, masks=False) for pair in pairs)
+
+
+def _is_causal(call: Call) -> bool:
+    return any(kind.startswith("causal") for kind in call.recipe.mask.kinds)
+
+
+def _is_of_padding(subject: Subject) -> bool:
+    """Return whether the ways agree where nothing is padding.
+
+    What they leave at padded places is theirs to choose; what reads it is told by AS202.
+    """
+    given = subject.given
+    for padding in subject.roles.padding:
+        try:
+            real = padding.real(given)
+            if not bool(real.all()):
+                given = padding.written(given, torch.ones_like(real))
+        except UNREADABLE:
+            return False
+    if given is subject.given:
+        return False
+    try:
+        pair = subject.main_output(given), subject.main_output(given, train=True)
+    except Skipped:
+        return False
+    gap = _gap(*pair)
+    limit = max(subject.noise, _APART * float(pair[0].abs().nan_to_num().max()))
+    return gap is not None and gap <= limit
+
+
 _Way = tuple[str, Callable[[], Tensor], Callable[[], Side]]
 
 
@@ -119,7 +166,7 @@ def _ways(subject: Subject) -> Iterator[_Way]:
             yield _by_argument(subject, f"{parameter.name}={not value}", given)
     if _is_alike_in_train(subject):
         yield (
-            "train mode (nothing in it is random)",
+            _TRAIN,
             lambda: subject.main_output(train=True),
             lambda: subject.watched(subject.given, train=True),
         )
@@ -158,6 +205,10 @@ def _is_alike_in_train(subject: Subject) -> bool:
         return False
     if any(isinstance(m, _RANDOM) and getattr(m, "p", 1.0) for m in subject.model.modules()):
         return False
+    if any(
+        isinstance(v, torch.Generator) for m in subject.model.modules() for v in vars(m).values()
+    ):
+        return False  # it draws from a state of its own, which is put back before each run
     try:
         runs = [subject.main_output(train=True, seed=seed) for seed in (1, 2)]
     except Skipped:
@@ -201,6 +252,37 @@ def _difference(ours: Call, theirs: Call, *, masks: bool = True) -> str:
     if a.dropout != b.dropout:
         found.append(f"dropout {a.dropout} against {b.dropout}")
     return ", ".join(found)
+
+
+def _by_blocks(subject: Subject) -> Iterator[Disagreement]:
+    """Compare attention in blocks, whose sums are no softmax of its scores, with that softmax."""
+    for call in subject.calls:
+        recipe = call.recipe
+        whole = call.kind != "eager" or recipe.unknown != ("normaliser",)
+        if whole or not isinstance(recipe.scale, int | float) or course_of(subject, call):
+            continue
+        try:
+            gap, limit = _from_softmax(call, recipe.scale)
+        except UNREADABLE:
+            continue
+        if gap is not None and gap > limit:
+            switch = "the softmax over all keys at once instead of its own blocks of them"
+            yield Disagreement(switch, gap, limit, "", call, call.source)
+            return
+
+
+def _from_softmax(call: Call, scale: float) -> tuple[float | None, float]:
+    """Return how far a context is from that of the softmax of its scores, and what is rounding."""
+    recipe = call.recipe
+    q, k, v = (each.detach().double() for each in (call.q, call.k, call.v))
+    scores = recipe.raw_scores(q, k) * scale
+    if recipe.mask.hides:
+        hidden = ~recipe.mask.dense(call.queries, call.keys)
+        scores = scores.masked_fill(hidden, float("-inf"))
+    right = recipe.weigh(scores.softmax(-1), v)
+    eps = torch.finfo(call.v.dtype).eps
+    limit = max(64 * eps, 10 * _APART) * float(right.abs().nan_to_num().max())
+    return _gap(right, call.context().detach().double()), limit
 
 
 def _by_kernel(subject: Subject) -> Iterator[Disagreement]:

@@ -18,7 +18,7 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
 from attnscope.checks.visibility.tokens import sequence_of
-from attnscope.differ.sides.caches import SELF
+from attnscope.differ.sides.caches import SELF, Cache
 
 __all__ = ["CachedSteps", "Departure", "Raised", "cached_steps"]
 
@@ -76,18 +76,7 @@ def cached_steps(subject: Subject) -> CachedSteps:
     Raises:
         Skipped: there is no cache, no sequence, or a full pass lets positions see later ones.
     """
-    cache = cache_taken(subject)
-    stream = sequence_of(subject)
-    if stream is None or stream.sequence_axis is None:
-        raise Skipped("no input is a sequence of tokens: give inputs that are")
-    library = hasattr(subject.config, "model_type") and "cache" not in subject.expect
-    if library and (subject.causal is None or subject.causal.value is not True):
-        raise Skipped("nothing says that the model is causal: where it is, declare expect causal")
-    if later_tokens(subject).leaks:
-        raise Skipped("positions see later ones in the full pass, which no cache can agree with")
-    _, axis = along(subject, subject.output, stream)
-    if axis is None:
-        raise Skipped("the output has no axis of tokens, to be compared with")
+    cache, stream, axis = _asked(subject)
     stepper = Stepper.of(subject, stream, cache)
     full = stepper.whole()
     comparison = _Comparison(subject, stream, full, axis)
@@ -111,6 +100,27 @@ def cached_steps(subject: Subject) -> CachedSteps:
             found = comparison.departs(done[-1], [0, stream.length(subject.given)], after, None)
             departures += [found] if found is not None else []
     return CachedSteps(tuple(done), tuple(departures), tuple(raised))
+
+
+def _asked(subject: Subject) -> tuple[Cache, Stream, int]:
+    """Return how the cache is taken, the sequence that is decoded, and its axis in the output."""
+    cache = cache_taken(subject)
+    stream = sequence_of(subject)
+    if stream is None or stream.sequence_axis is None:
+        raise Skipped("no input is a sequence of tokens: give inputs that are")
+    library = hasattr(subject.config, "model_type") and "cache" not in subject.expect
+    if library and subject.given.values.get("use_cache") is False:
+        raise Skipped("the inputs say use_cache False: where it is decoded, declare expect cache")
+    if library and (subject.causal is None or subject.causal.value is not True):
+        raise Skipped("nothing says that the model is causal: where it is, declare expect causal")
+    if "cache" not in subject.expect and subject.given.values.get("use_cache") is False:
+        raise Skipped("the inputs say use_cache=False: leave it out, or declare expect cache")
+    if later_tokens(subject).leaks:
+        raise Skipped("positions see later ones in the full pass, which no cache can agree with")
+    _, axis = along(subject, subject.output, stream)
+    if axis is None:
+        raise Skipped("the output has no axis of tokens, to be compared with")
+    return cache, stream, axis
 
 
 def _ways(length: int, *, few: bool) -> Iterator[tuple[str, list[int]]]:

@@ -114,9 +114,7 @@ def _follow(subject: Subject, stream: Stream, given: Given) -> MemoryChanged:
     entered: tuple[Entered, ...] = ()
     if largest <= subject.noise and subject.model is not None:
         entered = _entered(subject, given)
-    return MemoryChanged(
-        stream, largest, subject.noise, reads, reached["q"], entered, reached["v"]
-    )
+    return MemoryChanged(stream, largest, subject.noise, reads, reached["q"], entered, reached["v"])
 
 
 def _reached(subject: Subject, stream: Stream, given: Given) -> dict[str, frozenset[int]]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnscope.calls.call import Call
+from attnscope.calls.source import Source
+from attnscope.checks.course import course_of
 from attnscope.checks.probe import probe
 from attnscope.checks.probes.recomputed import what_parts
 from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.implementations import configs_of, own_line, set_to
 from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along
 from attnscope.differ.sides.located import Located
 
-__all__ = ["Parting", "configs_of", "other_implementation", "set_to"]
+__all__ = ["Parting", "other_implementation"]
 
-_KEY = "_attn_implementation_internal"
 _OTHER = {"sdpa": "eager", "eager": "sdpa"}
 _LARGEST = 60_000_000
 """Parameters up to which a model is run four times more."""
@@ -40,7 +39,8 @@ class Parting:
 
     own, other: their names; padded: whether padding was written into the inputs; largest, limit:
     difference of the outputs and what is rounding; call: the first call that gets the same q, k
-    and v and gives another context, None where there is none; explained: what it does otherwise.
+    and v and gives another context, None where there is none; source: the author's own line in it,
+    where a library's stands below; explained: what it does otherwise.
     """
 
     own: str
@@ -50,6 +50,7 @@ class Parting:
     limit: float
     call: Call | None
     explained: str
+    source: Source | None = None
 
 
 @probe
@@ -74,53 +75,21 @@ def other_implementation(subject: Subject) -> Parting | None:
         )
     given, padded = _with_padding(subject) if own in _OTHER else (subject.given, False)
     before = subject.main_output(given)
+    real = _real(subject, given, before)
+    if padded and real is None:  # outputs of other tokens: frames that were joined, or pooled
+        given, padded = subject.given, False
+        before = subject.main_output(given)
     with set_to(subject.model, other):
         after = subject.main_output(given)
-    real = _real(subject, given, before)
     gap = _gap(before, after, real)
     scale = float(before.abs().nan_to_num(0.0, 0.0, 0.0).max()) if before.numel() else 0.0
     limit = max(_TIMES * subject.noise, _APART * scale)
     if gap is None or gap <= limit:
         return None
     call, explained = _first_parting(subject, given, other)
-    return Parting(own, other, padded, gap, limit, call, explained)
-
-
-def configs_of(model: nn.Module | None) -> dict[int, str]:
-    """Return the implementation that each config of a model names, by the config's identity."""
-    return {id(each): getattr(each, _KEY) for each in _configs(model) if getattr(each, _KEY)}
-
-
-def _configs(model: nn.Module | None) -> list[Any]:
-    """Return the configs of all parts of a model that say how attention is computed."""
-    found: dict[int, Any] = {}
-    waiting = [getattr(each, "config", None) for each in model.modules()] if model else []
-    while waiting:
-        config = waiting.pop()
-        if config is None or id(config) in found or not isinstance(vars_of(config).get(_KEY), str):
-            continue
-        found[id(config)] = config
-        names = getattr(config, "sub_configs", None) or {}
-        waiting += [getattr(config, name, None) for name in names]
-    return list(found.values())
-
-
-def vars_of(config: Any) -> dict[str, Any]:
-    """Return what an object holds; nothing where it is no object with attributes of its own."""
-    return getattr(config, "__dict__", {})
-
-
-@contextlib.contextmanager
-def set_to(model: nn.Module, implementation: str) -> Iterator[None]:
-    """Have all configs of a model name an implementation, and put back what they named."""
-    kept = [(config, vars_of(config)[_KEY]) for config in _configs(model)]
-    try:
-        for config, _ in kept:
-            vars_of(config)[_KEY] = implementation
-        yield
-    finally:
-        for config, name in kept:
-            vars_of(config)[_KEY] = name
+    course = course_of(subject, call) if call is not None else None
+    source = own_line(subject, course.product) if course is not None else None
+    return Parting(own, other, padded, gap, limit, call, explained, source)
 
 
 def _takes_sdpa(model: nn.Module) -> bool:

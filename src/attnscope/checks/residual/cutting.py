@@ -12,6 +12,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
+from attnscope.checks.course import course_of
 from attnscope.checks.positions.constants import free_values
 from attnscope.checks.probes.backward import Backward, backward
 from attnscope.checks.residual.graph import behind
@@ -80,9 +81,13 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
     largest = max((_size(g) for g in found.parameters.values() if g is not None), default=0.0)
     weights = subject.base.weights
     seen: set[int] = set()
+    courses = [course for call in subject.calls if (course := course_of(subject, call))]
+    known = {value for each in courses for op in each.main for value in op.defines}
     for operation in tape.operations:
         operands = list(dict.fromkeys(operation.values()))
         if operation.name not in _CONTRACTIONS or len(operands) < 2 or largest == 0.0:
+            continue
+        if operation.defines[0] in known:
             continue
         moving = [v for v in operands if v not in weights or _from_parameters(tape, v, weights)]
         if len(moving) < 2 or not tape.tensors[operation.defines[0]].requires_grad:
@@ -91,7 +96,9 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
         if len(names) < 2 or not _all_starved(subject, found, behind(tape, operands)):
             continue
         cut = _cut_of_scores(tape, operation, weights)
-        if cut is not None and cut.defines[0] not in seen and _weighs(tape, cut, free):
+        if cut is None or cut.defines[0] in seen or _selects(subject, cut):
+            continue
+        if _weighs(tape, cut, free):
             seen.update(cut.defines)
             yield Cut(cut.name, cut.source, names, largest)
 
@@ -115,6 +122,25 @@ def _cut_of_scores(tape: Tape, product: Operation, weights: Collection[int]) -> 
         later.append(operation)
         alive.update(operation.defines)
     return _first_cut(tape, later, product.defines)
+
+
+def _selects(subject: Subject, cut: Operation) -> bool:
+    """Return whether an index or a comparison picks what a known call then attends to."""
+    tape = subject.base.tape
+    if tape.tensors[cut.defines[0]].is_floating_point():
+        return False
+    courses = [course for call in subject.calls if (course := course_of(subject, call))]
+    starts = {v for c in courses for n in ("k", "v") for v, _ in c.located.spots.get(n, [])}
+    inside = {v for c in courses for op in c.main for v in op.defines}
+    alive = set(cut.defines)
+    for operation in tape.operations:
+        if alive.isdisjoint(operation.values()):
+            continue
+        if not inside.isdisjoint(operation.defines):
+            return True
+        if operation.name not in _CONTRACTIONS and operation.name != "linear":
+            alive.update(operation.defines)
+    return not starts.isdisjoint(alive)
 
 
 def _weighs(tape: Tape, cut: Operation, free: Collection[int]) -> bool:

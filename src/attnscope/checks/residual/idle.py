@@ -178,6 +178,24 @@ def _line(subject: Subject, model: nn.Module, owner: str, names: list[str]) -> S
     return line_of_use(subject, owner, attribute) or defined(model, names[0])
 
 
+def _ends_stack(model: nn.Module, owner: str, names: list[str], busy: set[str]) -> bool:
+    """Return whether the same parameters take part in an earlier layer, and in no later one."""
+    parts = owner.split(".")
+    own = type(model.get_submodule(owner))
+    for at in [n for n, part in enumerate(parts) if part.isdigit()]:
+        used = []
+        for path, module in model.named_modules():
+            other = path.split(".")
+            alike = len(other) == len(parts) and other[at].isdigit() and type(module) is own
+            if not alike or [*other[:at], *other[at + 1 :]] != [*parts[:at], *parts[at + 1 :]]:
+                continue
+            if all(path + name.removeprefix(owner) in busy for name in names):
+                used.append(int(other[at]))
+        if used and max(used) < int(parts[at]):
+            return True
+    return False
+
+
 def _numbered(names: list[str], owner: str) -> bool:
     """Return whether a projection is one of a numbered list, so that its name says nothing."""
     inner = names[0].removeprefix(f"{owner}." if owner else "")

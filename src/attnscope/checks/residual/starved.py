@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from torch import Tensor, nn
@@ -19,6 +20,8 @@ __all__ = ["dead_products", "starved_parameters"]
 
 _ON_PURPOSE = frozenset({"detach", "detach_", "data"})
 """What is detached by name was meant to be: targets, copies to look at."""
+
+_SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
 
 
 def starved_parameters(subject: Subject) -> Iterator[Cut]:
@@ -42,15 +45,24 @@ def starved_parameters(subject: Subject) -> Iterator[Cut]:
 
 
 def _cut(subject: Subject, value: int, needed: set[int]) -> Operation | None:
-    """Return the first operation on the way to the outputs that autograd doesn't go through."""
+    """Return the first operation on the way to the outputs that autograd doesn't go through.
+
+    None: there is none, or it makes indices, which choose what is attended to.
+    """
     tape, alive = subject.base.tape, {value}
     for operation in tape.operations:
         if alive.isdisjoint(operation.values()) or needed.isdisjoint(operation.defines):
             continue
+        if _SHAPE_ALONE.search(operation.name):
+            continue
         if not any(tape.tensors[v].requires_grad for v in operation.defines):
-            return operation
+            return operation if _is_number(tape.tensors[operation.defines[0]]) else None
         alive.update(operation.defines)
     return None
+
+
+def _is_number(result: Tensor) -> bool:
+    return result.is_floating_point() or result.is_complex()
 
 
 def dead_products(subject: Subject) -> Iterator[Cut]:

@@ -30,6 +30,9 @@ _NORMAL = 2.6
 _SPREAD = 1e-3
 """Standard deviation of the weights of a norm that was trained; they all start at 1."""
 
+_FROM_ZERO = 4.0
+"""Standard errors from zero of the mean of a norm's weights, up to which they may be drawn so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
@@ -149,9 +152,15 @@ def evidence_of_training(model: nn.Module, attended: Collection[str]) -> str | N
             continue
         if "norm" not in type(module).__name__.lower() or not isinstance(weight, Tensor):
             continue
-        if weight.numel() > 1 and float(weight.detach().double().std()) > _SPREAD:
+        if weight.numel() > 1 and _is_trained_gain(weight.detach().double()):
             return f"{path}.weight" if path else "weight"
     return None
+
+
+def _is_trained_gain(weight: Tensor) -> bool:
+    """Return whether the weights of a norm differ, and are not drawn around zero either."""
+    spread, middle = float(weight.std()), abs(float(weight.mean()))
+    return spread > _SPREAD and middle > _FROM_ZERO * spread / weight.numel() ** 0.5
 
 
 def unloaded_weights(subject: Subject) -> Iterator[Unloaded]:

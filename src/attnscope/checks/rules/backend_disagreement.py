@@ -59,6 +59,7 @@ def _of_implementation(found: Parting) -> Finding:
             "padding_written": found.padded,
             **({"recomputed": found.explained} if found.explained else {}),
         },
+        source=found.source,
         call=call,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.rule import Rule
+from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.checks.probes.cached_steps import CachedSteps, Departure
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.cached_steps import cached_steps
 
+    if not subject.calls and hasattr(subject.config, "model_type"):
+        raise Skipped("no attention was seen, and what else a model keeps is not looked at")
     probed = cached_steps(subject)
     if probed.departures:
         steps = [each for each in probed.departures if each.stepper is not None]

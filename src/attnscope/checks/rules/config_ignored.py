@@ -52,9 +52,9 @@ RULE = Rule(
     ),
     proof=(
         "Scale, cap, sinks and mask are read off the recorded operations of each call and "
-        "compared with the config (0.1 %). The rotary base and width are fitted from the angles "
-        "of the recorded tables: frequencies must be base^(-j/n) from 1 down, and the base must "
-        "be the configured one within 1 %."
+        "compared with the config, the cap also with `expect` (0.1 %). The rotary base and width "
+        "are fitted from the angles of the recorded tables: frequencies must be base^(-j/n) from "
+        "1 down, and the base must be the configured one within 1 %."
     ),
     limits=(
         "Known are settings by the names that public configs use, found as config, cfg, args or "

@@ -87,9 +87,9 @@ RULE = Rule(
         "In float64, q and k of one sample (then of the last token of a causal call, then all "
         "inputs of one sample) are changed: the scores of other samples, or of earlier tokens "
         "with one another, must not move at all. The line is that of the first operation "
-        "between q·k and the softmax whose result moves where it should not. Weights that move with a "
-        "shift of the scores (one maximum for all, and a normaliser that it does not cancel in) "
-        "are told at the division. A scale that is a "
+        "between q·k and the softmax whose result moves where it should not. Weights must not move "
+        "by 0.001: where a shift of the scores (one maximum for all) does not cancel in the "
+        "normaliser, the line is that of the division. A scale that is a "
         "plain number (as of .item()) is compared between runs in which another sample, or a later "
         "token, is another one, to 1e-5 of itself."
     ),

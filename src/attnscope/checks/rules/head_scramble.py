@@ -153,10 +153,10 @@ RULE = Rule(
     proof=(
         "Single tokens of what the projection receives are changed, one at a time, in float64: "
         "each must move its own position of every head and nothing else. On the way out, the "
-        "context of one position is changed head by head: all heads must reach the same token. Also "
-        "where a reshape between projection and attention, before them or on the way out neither "
-        "merges axes nor takes one apart, by its sizes: places between axes, counted in entries, "
-        "that don't divide one another."
+        "context of one position is changed head by head: all heads must reach the same token. "
+        "Also where a reshape before the projections, between them and attention, or on the way "
+        "out neither merges axes nor takes one apart: places between its axes, counted in entries, "
+        "don't divide one another."
     ),
     limits=(
         "Convolutions and poolings, whose neighbours share places, are left alone, and so is a "

@@ -64,8 +64,8 @@ RULE = Rule(
     limits=(
         "Only the modules that attended in this run are looked at. Left alone: frozen parameters "
         "beside trained ones, experts, poolers, heads, copies of what is used in fused form, and "
-        "what the code uses only where an argument is given. The last layers of a stack of which an "
-        "earlier layer's output is taken are a note."
+        "what the code uses only where an argument is given. The last layers of a stack of which "
+        "an earlier layer's output is taken are a note."
     ),
     sources=(
         "https://github.com/huggingface/diffusers/issues/11903",

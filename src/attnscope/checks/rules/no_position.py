@@ -75,7 +75,7 @@ def _parts(subject: Subject) -> list[str] | None:
 
 
 _UNSET = 1e-6
-"""Largest difference of two entries of a table that is initialised to nothing, yet to be trained."""
+"""Largest difference of two entries of a table that holds nothing yet and is to be trained."""
 
 
 def _is_unset(table: Tensor) -> bool:
@@ -128,8 +128,8 @@ RULE = Rule(
     limits=(
         "Tables that are added to tokens and lost by what follows are other rules' (AS502, AS902). "
         "Masks of other shapes than padding and causal ones tell places apart by themselves. "
-        "Tables that are all alike (within 1e-6) and still to be trained are left alone. Features that are "
-        "given from outside may hold positions."
+        "Tables that are all alike (within 1e-6) and still to be trained are left alone. Features "
+        "that are given from outside may hold positions."
     ),
     sources=("https://github.com/DiffPoseTalk/DiffPoseTalk/issues/20", "https://arxiv.org/abs/1706.03762"),
     bad="""

@@ -16,10 +16,13 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    import torch
+
     from attnscope.checks.scoring.nonfinite import first_not_finite
 
     for name, tensor in subject.given.tensors():
-        if tensor.is_floating_point() and bool(tensor.isnan().any()):
+        dense = tensor.layout == torch.strided and not tensor.is_nested
+        if dense and tensor.is_floating_point() and bool(tensor.isnan().any()):
             raise Skipped(f"the input {name} holds NaN itself: give inputs of numbers")
     found = first_not_finite(subject)
     if found is None or (found.hidden and _is_told_as_empty_row(subject)):

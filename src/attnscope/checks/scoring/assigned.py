@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from attnscope.calls.source import Source
 
-__all__ = ["line_of_index", "line_of_return"]
+__all__ = ["line_of_argument", "line_of_index", "line_of_return"]
 
 
 def line_of_index(source: Source) -> Source:
@@ -27,6 +27,26 @@ def line_of_index(source: Source) -> Source:
         for name in ast.walk(node.slice)
         if isinstance(name, ast.Name)
     }
+    return _last_assigned(function, names, source)
+
+
+def line_of_argument(source: Source) -> Source:
+    """Return the line that assigns the variable which a line hands on, as to `register_buffer`."""
+    tree = _tree(source.file)
+    function = _around(tree, source.line) if tree is not None else None
+    if function is None:
+        return source
+    names = {
+        each.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and _covers(node, source.line)
+        for each in node.args
+        if isinstance(each, ast.Name)
+    }
+    return _last_assigned(function, names, source)
+
+
+def _last_assigned(function: ast.AST, names: set[str], source: Source) -> Source:
     lines = [
         node.lineno
         for node in ast.walk(function)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
@@ -15,9 +15,10 @@ from attnscope.checks.course import course_of
 from attnscope.checks.probes.memory_changed import listening
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.factors import factors_of
+from attnscope.checks.scoring.implementations import INSTALLED, has_own_function, own_line
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import owner_of
-from attnscope.checks.scoring.rotary import rotary_tables, turning
+from attnscope.checks.scoring.rotary import angles_line, rotary_tables, turning
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Unused", "configured_cap", "configured_scale", "unused_settings"]
@@ -27,7 +28,6 @@ _BASE = 1e-2
 """Relative difference of rotary bases: they are fitted from float32 tables."""
 
 _CONFIGS = ("config", "cfg", "args", "hparams", "params", "conf")
-_INSTALLED = "site-packages"
 
 _SCALES: dict[str, Callable[[float], float]] = {
     "query_pre_attn_scalar": lambda value: value**-0.5,
@@ -69,16 +69,18 @@ def unused_settings(subject: Subject) -> Iterator[Unused]:
 
     What a library computes by itself is taken to follow its own config.
     """
-    calls = [call for call in subject.calls if _INSTALLED not in call.source.file]
+    written = [call for call in subject.calls if INSTALLED not in call.source.file]
+    calls = subject.calls if has_own_function(subject) else written
     if not calls:
         return
     settings = _settings(subject, calls[0])
-    if not settings:
+    if not settings and "softcap" not in subject.expect:
         return
     for look in (_scale, _cap, _sink):
         yield from _first(look, subject, calls, settings)
-    yield from _window(subject, calls, settings)
-    yield from _rotary(subject, calls, settings)
+    if written:
+        yield from _window(subject, written, settings)
+        yield from _rotary(subject, written, settings)
 
 
 def configured_scale(subject: Subject, call: Call) -> float | None:
@@ -116,7 +118,7 @@ def _settings(subject: Subject, call: Call) -> dict[str, Any]:
 _KNOWN = frozenset((*_SCALES, *_CAPS, *_WINDOWS, *_BASES, *_SHARES, *_SINKS))
 
 
-def _number(settings: dict[str, Any], keys: Any) -> tuple[str, float] | None:
+def _number(settings: Mapping[str, Any], keys: Any) -> tuple[str, float] | None:
     for key in keys:
         value = settings.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
@@ -128,10 +130,13 @@ _Look = Callable[[Subject, Call, dict[str, Any]], Unused | None]
 
 
 def _first(
-    look: _Look, subject: Subject, calls: list[Call], settings: dict[str, Any]
+    look: _Look, subject: Subject, calls: Sequence[Call], settings: dict[str, Any]
 ) -> Iterator[Unused]:
     found = (look(subject, call, settings) for call in calls)
-    yield from [each for each in found if each is not None][:1]
+    for each in [each for each in found if each is not None][:1]:
+        course = course_of(subject, each.call) if INSTALLED in each.source.file else None
+        line = own_line(subject, course.product) if course is not None else None
+        yield each if line is None else replace(each, source=line)
 
 
 def _scale(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | None:
@@ -158,17 +163,18 @@ def _scale(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | N
 def _cap(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | None:
     asked = _number(settings, _CAPS)
     course = course_of(subject, call)
-    if asked is None or course is None:
+    declared = _number(subject.expect, ["softcap"])
+    if (asked is None and declared is None) or course is None:
         return None
-    key, value = asked
+    key, value = declared or asked or ("", 0.0)
     found = call.recipe.softcap
     if found is None and any(op.name.strip("_") == "tanh" for op in course.main):
         return None
     if found is not None and math.isclose(found, value, rel_tol=_SAME):
         return None
     how = "no cap is applied" if found is None else f"scores are capped at {found:g}"
-    text = f"config.{key} is {value:g} and {how}"
-    return Unused(call, key, value, found, text, course.line(course.softmax))
+    text = f"{'expect softcap' if declared else f'config.{key}'} is {value:g} and {how}"
+    return Unused(call, key, value, found, text, course.line(course.product))
 
 
 def _sink(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | None:
@@ -214,7 +220,9 @@ def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> It
     if base is not None and not any(math.isclose(t.base, base[1], rel_tol=_BASE) for t in tables):
         found = tables[0].base
         text = f"config.{base[0]} is {base[1]:g} and the rotary tables have the base {found:.6g}"
-        yield Unused(call, base[0], base[1], tables[0].base, text, source)
+        made = angles_line(subject, tables[0].value)
+        own = made is not None and INSTALLED not in made.file
+        yield Unused(call, base[0], base[1], found, text, made if made and own else source)
     share = _number(settings, _SHARES)
     if share is None or share[1] > 1 or call.head_dim % 2:
         return

@@ -1,10 +1,10 @@
-"""Whether the scores or the weights of some queries and keys depend on other samples or on later tokens."""
+"""Whether scores or weights of queries and keys depend on other samples or on later tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -32,6 +32,9 @@ _SHIFTS = frozenset("amax max amin min logsumexp mean".split())
 _What = Literal["another sample", "a later token", "the inputs of another sample"]
 
 
+_Stages: TypeAlias = dict[str, Tensor]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Coupled:
     """Scores, or weights, that move although their own q and k stay.
@@ -43,7 +46,7 @@ class Coupled:
     largest: float
     before: float
     source: Source
-    of: Literal["scores", "weights"] = "scores"
+    of: str
 
 
 def coupled(subject: Subject, call: Call) -> Coupled | None:
@@ -55,41 +58,32 @@ def coupled(subject: Subject, call: Call) -> Coupled | None:
     if course is None or len(course.main) < 3 or course.softmax is None:
         return None
     try:
+        base = _stages(course, {})
         return (
-            _by_sample(course)
-            or _by_later_token(course)
-            or (_by_inputs(subject, course) if course.aside else None)
-            or _by_weights(course)
+            _by_sample(course, base)
+            or _by_later_token(course, base)
+            or (_by_inputs(subject, course, base) if course.aside else None)
         )
     except UNREADABLE:
         return None
 
 
-def _by_sample(course: Course) -> Coupled | None:
+def _by_sample(course: Course, base: _Stages) -> Coupled | None:
     batch = course.call.batch
     if batch < 2:
         return None
     changed = _other(course, lambda tensor: tensor[-1:])
-    before, after = _shown(_scores(course, {}), _scores(course, changed))
-    moved = differs(before[:-1], after[:-1])
-    if not bool(moved.any()):
-        return None
-    return _found(course, "another sample", before[:-1], after[:-1], changed, batch)
+    return _judged(course, "another sample", base, changed, batch)
 
 
-def _by_later_token(course: Course) -> Coupled | None:
-    call = course.call
-    if not _is_causal(call):
+def _by_later_token(course: Course, base: _Stages) -> Coupled | None:
+    if not _is_causal(course.call):
         return None
     changed = _other(course, lambda tensor: tensor[:, :, -1:])
-    before, after = _shown(_scores(course, {}), _scores(course, changed))
-    before, after = (each[..., :-1, :-1] for each in (before, after))
-    if not bool(differs(before, after).any()):
-        return None
-    return _found(course, "a later token", before, after, changed, call.keys)
+    return _judged(course, "a later token", base, changed, course.call.keys)
 
 
-def _by_inputs(subject: Subject, course: Course) -> Coupled | None:
+def _by_inputs(subject: Subject, course: Course, base: _Stages) -> Coupled | None:
     """Change everything that is given for the last sample: masks count, too."""
     main = subject.roles.main
     batch = main.batch(subject.given) if main is not None else 1
@@ -103,50 +97,7 @@ def _by_inputs(subject: Subject, course: Course) -> Coupled | None:
         pair = located.read(side, plain)[:-1], located.read(side, other)[:-1]
         if bool(differs(*pair).any()):
             return None  # something before has mixed them already
-    before, after = _shown(_scores(course, {}), _scores(course, changed))
-    if not bool(differs(before[:-1], after[:-1]).any()):
-        return None
-    pair = before[:-1], after[:-1]
-    return _found(course, "the inputs of another sample", *pair, changed, batch)
-
-
-def _by_weights(course: Course) -> Coupled | None:
-    """Look at what left the softmax: a shift of the scores shows there, where it doesn't cancel."""
-    call = course.call
-    if not course.located.spots.get("weights"):
-        return None
-    if call.batch > 1:
-        changed = _other(course, lambda tensor: tensor[-1:])
-        before, after = (_stage(course, "weights", each)[:-1] for each in ({}, changed))
-        found = _moved(course, "another sample", before, after, changed, call.batch)
-        if found is not None:
-            return found
-    if not _is_causal(call):
-        return None
-    changed = _other(course, lambda tensor: tensor[:, :, -1:])
-    before, after = (_stage(course, "weights", each)[:, :, :-1, :-1] for each in ({}, changed))
-    return _moved(course, "a later token", before, after, changed, call.keys)
-
-
-def _moved(
-    course: Course,
-    what: _What,
-    before: Tensor,
-    after: Tensor,
-    changed: Mapping[int, Tensor],
-    size: int,
-) -> Coupled | None:
-    """Return weights that moved, at the operation that mixes; for a shift: at the division."""
-    gap = (before - after).abs().nan_to_num(0.0, 0.0, 0.0)
-    if not gap.numel() or float(gap.max()) < _WEIGHT:
-        return None
-    mixing = _mixing(course, changed, size)
-    if mixing is None or mixing.name in CONTRACTIONS:
-        return None
-    maker = course.tape.maker.get(course.located.spots["weights"][0][0])
-    at = (maker, mixing) if mixing.name in _SHIFTS else (mixing, maker)
-    largest = float(before.abs().nan_to_num(0.0, 0.0, 0.0).max())
-    return Coupled(what, float(gap.max()), largest, course.line(*at), "weights")
+    return _judged(course, "the inputs of another sample", base, changed, batch)
 
 
 def _is_causal(call: Call) -> bool:
@@ -168,15 +119,18 @@ def _other(course: Course, part: object) -> dict[int, Tensor]:
     return changed
 
 
-def _scores(course: Course, changed: Mapping[int, Tensor]) -> Tensor:
-    return _stage(course, "scores", changed)
+def _stages(course: Course, changed: Mapping[int, Tensor]) -> _Stages:
+    """Return scores, and weights where they lie open, (batch, heads, queries, keys), float64."""
+    spots = course.located.spots
+    names = [name for name in ("scores", "weights") if spots.get(name)]
+    wanted = [value for name in names for value, _ in spots[name]]
+    made = course.tape.run(wanted, changed, wide=True)
+    return {name: course.located.read(name, made) for name in names}
 
 
-def _stage(course: Course, name: str, changed: Mapping[int, Tensor]) -> Tensor:
-    """Return scores or weights, (batch, heads, queries, keys), float64."""
-    values = course.located.spots[name]
-    made = course.tape.run([value for value, _ in values], changed, wide=True)
-    return course.located.read(name, made)
+def _others(what: _What, stage: Tensor) -> Tensor:
+    """Return the part of scores or weights that must stay."""
+    return stage[..., :-1, :-1] if what == "a later token" else stage[:-1]
 
 
 def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
@@ -185,26 +139,32 @@ def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     return before.masked_fill(hidden, 0.0), after.masked_fill(hidden, 0.0)
 
 
-def _found(
-    course: Course,
-    what: _What,
-    before: Tensor,
-    after: Tensor,
-    changed: Mapping[int, Tensor],
-    size: int,
+def _judged(
+    course: Course, what: _What, base: _Stages, changed: Mapping[int, Tensor], size: int
 ) -> Coupled | None:
-    gap = (before - after).abs().nan_to_num(0.0, 0.0, 0.0)
-    mixing = _mixing(course, changed, size)
-    if mixing is None or mixing.name in CONTRACTIONS:
-        return (
-            None  # the axes of q and k are not what they are taken for: AS103 and AS104 look there
-        )
-    return Coupled(
-        what,
-        float(gap.max()),
-        float(before.abs().nan_to_num(0.0, 0.0, 0.0).max()),
-        course.line(mixing, course.softmax),
-    )
+    """Return what moved: scores at all, or weights by more than rounding.
+
+    A shift of the scores shows in the weights alone, where it does not cancel in the softmax: the
+    line is that of its division. Else it is that of the operation that mixes.
+    """
+    other = _stages(course, changed)
+    for name, before in base.items():
+        pair = _others(what, before), _others(what, other[name])
+        if name == "scores":
+            pair = _shown(*pair)
+        gap = (pair[0] - pair[1]).abs().nan_to_num(0.0, 0.0, 0.0)
+        moves = differs(*pair).any() if name == "scores" else (gap > _WEIGHT).any()
+        if not bool(moves):
+            continue
+        mixing = _mixing(course, changed, size)
+        if mixing is None or mixing.name in CONTRACTIONS:
+            return None  # q and k have other axes than they are taken for: AS103, AS104 look there
+        maker = course.tape.maker.get(course.located.spots[name][0][0])
+        shifted = name == "weights" and mixing.name in _SHIFTS
+        line = course.line(maker if shifted else mixing, course.softmax)
+        largest = float(pair[0].abs().nan_to_num(0.0, 0.0, 0.0).max())
+        return Coupled(what, float(gap.max()), largest, line, name)
+    return None
 
 
 def _mixing(course: Course, changed: Mapping[int, Tensor], size: int) -> Operation | None:

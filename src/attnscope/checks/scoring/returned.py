@@ -139,7 +139,9 @@ def _what(
         if not forms:
             return None
         right = forms["weights"]
-        if any(_gap(given, laid) <= _CLOSE for laid in _layouts(right)) or _is_as_laid(given, call):
+        if any(_gap(given, laid) <= _CLOSE for laid in _layouts(right)):
+            return None
+        if _is_keys_first(given, right, call):
             return None
         if wrong is None:
             wrong = _form_of(given, call, forms)
@@ -151,13 +153,14 @@ def _what(
     return None
 
 
-def _is_as_laid(given: Tensor, call: Call) -> bool:
-    """Return whether a tensor is the weights with their axes as the author's own code has them."""
+def _is_keys_first(given: Tensor, right: Tensor, call: Call) -> bool:
+    """Return whether a tensor has keys before queries as the code around it has them."""
     try:
         spot = call.evidence.spot("weights")
-        return spot is not None and _gap(given, spot.held.tensor.double()) <= _CLOSE
+        kept = spot.held.tensor.double() if spot is not None else None
     except UNREADABLE:
         return False
+    return kept is not None and max(_gap(given, right.mT), _gap(given, kept)) <= _CLOSE
 
 
 def _form_of(
@@ -191,7 +194,9 @@ def _forms(call: Call) -> dict[str, Tensor]:
     if call.heads > 1:
         forms["their mean over the heads"] = weights.mean(1)
     forms["the weights after a second softmax"] = weights.softmax(-1)
-    forms["the mean over the heads of a second softmax of the weights"] = weights.softmax(-1).mean(1)
+    forms["the mean over the heads of a second softmax of the weights"] = weights.softmax(-1).mean(
+        1
+    )
     if call.queries == call.keys > 1:  # of other sizes, the shape says which axis is which
         forms["the weights with queries and keys exchanged"] = weights.mT
         forms["the scores' softmax over the queries"] = scores.softmax(2)

@@ -10,14 +10,19 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.definitions import defined
+from attnscope.checks.scoring.assigned import line_of_argument
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Rotary", "rotary_tables"]
+__all__ = ["Rotary", "angles_line", "rotary_tables", "turning"]
 
 _GEOMETRIC = 1e-3
 """How far the logarithms of frequencies may be from a line, relative to the whole range."""
 
 _ONE = 1e-4
+
+_PRODUCTS = frozenset("mul rmul mul_ multiply outer ger einsum matmul bmm div truediv".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,40 @@ def _fit(frequencies: Tensor) -> tuple[float, int] | None:
     if float((logs - line).abs().max()) > _GEOMETRIC * max(abs(float(logs[-1])), 1e-9):
         return None
     return math.exp(-float(logs[-1]) * count / (count - 1)), count
+
+
+def angles_line(subject: Subject, value: int) -> Source | None:
+    """Return the line where the angles of a table were multiplied out, or its buffer was made."""
+    base = subject.base
+    if value in base.parameters and subject.model is not None:
+        made = defined(subject.model, base.parameters[value])
+        return line_of_argument(made) if made is not None else None
+    maker = base.tape.maker
+    operation = maker.get(value)  # the cosine
+    for _ in range(16):
+        first = next(operation.values(), None) if operation is not None else None
+        operation = maker.get(first) if first is not None else None
+        if operation is None:
+            return None
+        if operation.name in _PRODUCTS:
+            tables = [name for v in operation.values() if (name := _table_of(subject, v))]
+            made = defined(subject.model, tables[0]) if tables and subject.model else None
+            return line_of_argument(made) if made is not None else operation.source
+    return None
+
+
+def _table_of(subject: Subject, value: int) -> str | None:
+    """Return the name of the parameter or buffer that a value is, or a view of."""
+    base = subject.base
+    for _ in range(8):
+        if value in base.parameters:
+            return base.parameters[value]
+        operation = base.tape.maker.get(value)
+        before = list(operation.values()) if operation is not None else []
+        if len(before) != 1:
+            return None
+        value = before[0]
+    return None
 
 
 def turning(subject: Subject, value: int) -> Operation | None:

@@ -204,7 +204,9 @@ def _is_constant(subject: Subject, call: Call, scale: float) -> bool:
 def _line(subject: Subject, call: Call, wanted: float) -> Source:
     """Return the line of the factor that is not the wanted one, or of the product q·k."""
     course = course_of(subject, call)
-    odd = [f for f in factors_of(subject, call) if _is_odd(f, wanted)]
+    factors = factors_of(subject, call)
+    same = [f for f in factors if math.isclose(f.number, wanted, rel_tol=_SAME)]
+    odd = [f for f in factors if _is_odd(f, wanted)] or (same if len(same) > 1 else [])
     lines = [f.operation for f in odd]
     if course is None:
         return next((op.source for op in lines if op.source is not None), call.source)

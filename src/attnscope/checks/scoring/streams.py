@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from attnscope.calls.call import Call
@@ -11,7 +11,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.probes.memory_changed import MemoryChanged, memory_changed
-from attnscope.checks.scoring.reading import path_back
+from attnscope.checks.scoring.reading import UNREADABLE, path_back
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Astray", "astray"]
@@ -37,11 +37,17 @@ class Astray:
     values_only: bool = False
 
 
+_CODES = frozenset("argmin argmax".split())
+"""What chooses the code of a token."""
+
+
 def astray(subject: Subject) -> Iterator[Astray]:
     """Iterate over the calls whose keys and values come from the wrong sequence."""
     changes = memory_changed(subject)
     several = len(changes) > 1
     cut_off = _is_cut_off(subject)
+    if not cut_off and _is_cut_off(subject, barred=_CODES):
+        return  # tokens are quantised on the way, and others may get the same code
     for change in changes:
         if not change.is_idle:
             continue
@@ -55,7 +61,7 @@ def astray(subject: Subject) -> Iterator[Astray]:
             return
     for change in changes:
         for call in subject.calls:
-            if change.is_still and _has_foreign_values(subject, change, call):
+            if change.is_still and _has_foreign_values(change, call):
                 what = f"but all {call.keys} values of a query are one and the same"
                 source = _line_of_projection(subject, call, "v")
                 yield Astray(call, change, what, source, values_only=True)
@@ -64,8 +70,11 @@ def astray(subject: Subject) -> Iterator[Astray]:
         yield from _beside_unused(subject, changes)
 
 
-def _is_cut_off(subject: Subject) -> bool:
-    """Return whether no input has a way to the output, not even one over a gate at zero."""
+def _is_cut_off(subject: Subject, *, barred: Collection[str] = ()) -> bool:
+    """Return whether no input has a way to the output, not even one over a gate at zero.
+
+    barred: names of operations that a way does not lead through.
+    """
     base = subject.base
     main = next(iter(base.outputs.values()), None)
     output = base.tape.value_of(main) if main is not None else None
@@ -74,12 +83,14 @@ def _is_cut_off(subject: Subject) -> bool:
         return False
     reached = {value for value in starts if value is not None}
     for operation in base.tape.operations:
+        if operation.name in barred:
+            continue
         if not reached.isdisjoint((*operation.needs, *operation.values())):
             reached.update(operation.defines)
     return output not in reached
 
 
-def _has_foreign_values(subject: Subject, change: MemoryChanged, call: Call) -> bool:
+def _has_foreign_values(change: MemoryChanged, call: Call) -> bool:
     """Return whether a call has keys of a sequence, and values of another that are all the same."""
     if call.index not in change.reads - change.values or call.index in change.asks:
         return False

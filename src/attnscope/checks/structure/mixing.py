@@ -78,8 +78,9 @@ def _where(subject: Subject, mates: BatchMates) -> Mixing | None:
 def line_of_samples(subject: Subject, mates: BatchMates, call: Call) -> Source | None:
     """Return the line that moved the samples to where a call has its keys; None: none did.
 
-    Inside, that is the first rearrangement between the projection and q that moves their axis. Where
-    the module that attends names its axes otherwise than it is given them, it is the caller's.
+    Inside, that is the first rearrangement between the projection and q that moves their axis.
+    Where the module that attends names its axes otherwise than it is given them, it is the
+    caller's.
     """
     course, located = course_of(subject, call), subject.located(call)
     received = located.received.get("q") if located is not None else None
@@ -100,7 +101,9 @@ def line_of_samples(subject: Subject, mates: BatchMates, call: Call) -> Source |
                 return operation.source
     for operation in reversed(course.layout_of("q")):
         before = next((v for v in operation.values() if v in entries), None)
-        axes = [_axis_in(entries, v, allowed) for v in (before, operation.defines[0]) if v is not None]
+        axes = [
+            _axis_in(entries, v, allowed) for v in (before, operation.defines[0]) if v is not None
+        ]
         if len(axes) == 2 and None not in axes and axes[0] != axes[1]:
             return operation.source
     return None
@@ -133,7 +136,9 @@ def _beside(subject: Subject, operation: Operation) -> Call | None:
     """Return the first call that reads what an operation made, or that it reads the context of."""
     ahead = _reached(subject, operation.defines)
     for located in subject.base.located:
-        if not ahead.isdisjoint(value for side in "qkv" for value, _ in located.spots.get(side, [])):
+        if not ahead.isdisjoint(
+            value for side in "qkv" for value, _ in located.spots.get(side, [])
+        ):
             return located.call
     for located in reversed(subject.base.located):
         context = [value for value, _ in located.spots.get("context", [])]

@@ -49,7 +49,9 @@ def is_ragged(before: Collection[int], after: Collection[int]) -> bool:
     Merging and taking apart is all there is where the places between axes, counted in entries from
     the front, can be put in an order in which each divides the next.
     """
-    places = sorted({1, *itertools.accumulate(before, _times), *itertools.accumulate(after, _times)})
+    places = sorted(
+        {1, *itertools.accumulate(before, _times), *itertools.accumulate(after, _times)}
+    )
     return any(second % first for first, second in itertools.pairwise(places) if first)
 
 
@@ -67,7 +69,7 @@ def ragged_of(subject: Subject, located: Located) -> Ragged | None:
             found = _read(tape, operation, side, inside=inside)
             if found is not None:
                 return found
-            inside = inside and received not in operation.values()
+            inside = inside and received not in tuple(operation.values())
     for operation in _way_out(tape, located):
         found = _read(tape, operation, "out", inside=True)
         if found is not None:

@@ -116,7 +116,9 @@ class _Reader:
         return Stream(name, kind, axis, 1 - axis, memory, bool(why), why or "assumed: batch first")
 
     def _kind(self, name: str, tensor: Tensor) -> Kind | None:
-        aside = (habits.is_mask, habits.is_positions, habits.is_segments, habits.is_label)
+        aside = [habits.is_mask, habits.is_positions, habits.is_label]
+        if not tensor.is_floating_point():  # a segment of a recording is a sequence
+            aside.append(habits.is_segments)
         named = any(is_it(name) for is_it in aside) and not _is_padded(name, tensor)
         if tensor.dtype == torch.bool or named:
             return None
@@ -207,8 +209,9 @@ class _Reader:
         said = self.expect.get(key)
         if isinstance(said, str):
             return said
-        names = [n for n, v in self.given.values.items() if v is not None and is_it(n)]
-        taken = [p.name for p in self.given.parameters if is_it(p.name)]
+        given = self.given.values
+        names = [n for n, v in given.items() if v is not None and is_it(n) and not _is_float(v)]
+        taken = [p.name for p in self.given.parameters if is_it(p.name) and p.name not in given]
         return next(iter([*names, *taken]), None)
 
     def _axes(
@@ -270,6 +273,10 @@ def _is_padded(name: str, tensor: Tensor) -> bool:
 def _is_binary(tensor: Tensor) -> bool:
     """Return whether all numbers are 0 or 1 and both occur, as in a mask."""
     return bool(tensor.numel()) and int(tensor.min()) == 0 and int(tensor.max()) == 1
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _is_torch_layer(run: Any) -> bool:

@@ -222,7 +222,7 @@ class Subject:
         main = next(iter(self.base.outputs.values()), None)
         if self.crash is not None or main is None or not self.base.is_faithful:
             return floor * 8
-        exact = self.base.wide_output(main)
+        exact = self.base.wide_output(main, self._drawn())
         gap = (main.detach().double() - exact).abs().nan_to_num(0.0, 0.0, 0.0)
         return max(_TIMES * float(gap.max()), floor) if gap.numel() else floor
 
@@ -233,6 +233,16 @@ class Subject:
             del vars(other)[name]
         vars(other).update(given=given, _known={})
         return other
+
+    def _drawn(self) -> dict[int, Tensor]:
+        """Return the random numbers of the base run: in float64 others would be drawn."""
+        tape = self.base.tape
+        return {
+            value: tape.tensors[value]
+            for operation in tape.operations
+            if operation.name == "bernoulli"
+            for value in operation.defines
+        }
 
     # -- keeping -------------------------------------------------------------------------------
 

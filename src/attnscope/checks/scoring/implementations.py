@@ -1,0 +1,72 @@
+"""The attention function that the configs of a Hugging Face model name, and who wrote it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
+from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.subject.subject import Subject
+
+__all__ = ["INSTALLED", "configs_of", "has_own_function", "own_line", "set_to"]
+
+_KEY = "_attn_implementation_internal"
+
+INSTALLED = "site-packages"
+
+_OF_LIBRARY = ("eager", "sdpa", "flex_attention", "flash_attention", "paged")
+
+
+def has_own_function(subject: Subject) -> bool:
+    """Return whether a config names an attention function that is none of the library's."""
+    named = set(configs_of(subject.model).values())
+    return any(not name.startswith(_OF_LIBRARY) for name in named)
+
+
+def own_line(subject: Subject, operation: Operation | None) -> Source | None:
+    """Return the innermost line around an operation that is not an installed package's."""
+    frames = frames_at(subject, operation) if operation is not None else ()
+    own = (frame.source() for frame in frames if frame.own and INSTALLED not in frame.file)
+    return next(own, None)
+
+
+def configs_of(model: nn.Module | None) -> dict[int, str]:
+    """Return the implementation that each config of a model names, by the config's identity."""
+    return {id(each): getattr(each, _KEY) for each in _configs(model) if getattr(each, _KEY)}
+
+
+def _configs(model: nn.Module | None) -> list[Any]:
+    """Return the configs of all parts of a model that say how attention is computed."""
+    found: dict[int, Any] = {}
+    waiting = [getattr(each, "config", None) for each in model.modules()] if model else []
+    while waiting:
+        config = waiting.pop()
+        if config is None or id(config) in found or not isinstance(_vars(config).get(_KEY), str):
+            continue
+        found[id(config)] = config
+        names = getattr(config, "sub_configs", None) or {}
+        waiting += [getattr(config, name, None) for name in names]
+    return list(found.values())
+
+
+def _vars(config: Any) -> dict[str, Any]:
+    """Return what an object holds; nothing where it is no object with attributes of its own."""
+    return getattr(config, "__dict__", {})
+
+
+@contextlib.contextmanager
+def set_to(model: nn.Module, implementation: str) -> Iterator[None]:
+    """Have all configs of a model name an implementation, and put back what they named."""
+    kept = [(config, _vars(config)[_KEY]) for config in _configs(model)]
+    try:
+        for config, _ in kept:
+            _vars(config)[_KEY] = implementation
+        yield
+    finally:
+        for config, name in kept:
+            _vars(config)[_KEY] = name
