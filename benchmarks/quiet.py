@@ -3,6 +3,8 @@
     python benchmarks/quiet.py                     every Hugging Face architecture that can be built
     python benchmarks/quiet.py --only bert gpt2    some of them
     python benchmarks/quiet.py --jobs 2 --seconds 120 --json FILE
+
+What can't be built, or takes too long, is counted and not judged.
 """
 
 from __future__ import annotations

@@ -38,7 +38,9 @@ def main() -> int:
     parser.add_argument("places", nargs="*", type=Path, default=[PROGRAMS])
     parser.add_argument("--select", action="append", default=[], help="rules to run, as of check")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--failed", action="store_true", help="list only what is not as it should be")
+    parser.add_argument(
+        "--failed", action="store_true", help="list only what is not as it should be"
+    )
     parser.add_argument("--json", type=Path, help="write the verdicts into a file")
     asked = parser.parse_args()
     files = sorted(file for place in asked.places for file in _files(place))
@@ -51,7 +53,9 @@ def main() -> int:
 
 
 def _files(place: Path) -> list[Path]:
-    return [place] if place.is_file() else [f for f in place.rglob("*.py") if f.name != "__init__.py"]
+    return (
+        [place] if place.is_file() else [f for f in place.rglob("*.py") if f.name != "__init__.py"]
+    )
 
 
 def _judged(

@@ -13,7 +13,7 @@ __all__ = ["SEVERITIES", "Evidence", "Finding", "Severity"]
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
 Evidence: TypeAlias = Mapping[str, Any]
-"""Names with numbers, texts, or lists of such: what was changed, what moved, against which noise."""
+"""Names with numbers, texts, or lists of such: what was changed, what moved, beside which noise."""
 
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 """From the worst down."""

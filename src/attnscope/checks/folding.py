@@ -14,8 +14,8 @@ def folded(findings: Iterable[Finding]) -> list[Finding]:
     """Return one finding for each fault.
 
     A finding of the same rule at the same line becomes a further place of the first. A finding
-    whose code another one `explains` is folded under that one, where they are about the same call,
-    a later one, or the model as a whole, and the cause is no milder than what follows.
+    whose code another one `explains` is folded under that one, where the cause is graver, or as
+    grave and about the same call, an earlier one, or the model as a whole.
     """
     once = _joined(findings)
     cause = _causes(once)
@@ -67,8 +67,8 @@ def _under(root: int, at: int, cause: dict[int, int]) -> bool:
 
 
 def _follows(finding: Finding, root: Finding) -> bool:
-    if _rank(root) > _rank(finding):
-        return False
+    if _rank(root) != _rank(finding):
+        return _rank(root) < _rank(finding)
     return finding.call is None or root.call is None or finding.call >= root.call
 
 

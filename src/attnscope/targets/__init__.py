@@ -12,8 +12,8 @@ be plain functions of (q, k, v, …) as well. Nothing is downloaded and no pickl
 
 from __future__ import annotations
 
-from attnscope.targets.blame import place
 from attnscope.checks.expect import parse_expect, read_expect
+from attnscope.targets.blame import place
 from attnscope.targets.files import importing_from
 from attnscope.targets.implementation import Both, Implementation, both
 from attnscope.targets.resolve import Wishes, resolve

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from attnscope.checks.expect import parse_expect
 from attnscope.errors import TargetError
 from attnscope.targets import checkpoints, samples
-from attnscope.checks.expect import parse_expect
 from attnscope.targets.files import home, importing_from
 from attnscope.targets.made import make_inputs
 from attnscope.targets.members import built_model, called

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from attnscope.checks.expect import read_expect
 from attnscope.errors import TargetError
 from attnscope.targets.blame import shown
-from attnscope.checks.expect import read_expect
 from attnscope.targets.files import home, import_file, import_module, importing_from
 from attnscope.targets.members import candidates, member, read_inputs
 from attnscope.targets.target import Inputs

@@ -17,7 +17,7 @@ from attnscope.checks.probes.other_implementation import other_implementation
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.implementations import configs_of, set_to
 from attnscope.checks.subject.subject import Subject
-from tests.checks.rules.by_scores import ByHand, features, only
+from tests.checks.rules.by_scores import ByHand, features, found, only
 
 
 def ids(batch: int = 3, length: int = 9) -> Tensor:
@@ -118,3 +118,27 @@ def test_a_large_model_is_left_out_and_said_so(monkeypatch: pytest.MonkeyPatch) 
 
 def test_other_models_have_none() -> None:
     assert other_implementation(Subject(ByHand(), features())) is None
+
+
+class Bounded(nn.Module):
+    """Hands a mask of booleans to a library's model: sdpa takes it for a mask, eager adds it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = bert(attn_implementation="sdpa")
+        for layer in self.inner.encoder.layer:
+            layer.attention.self.query.weight.data.mul_(40.0)
+
+    def forward(self, input_ids: Tensor) -> Tensor:
+        n = input_ids.shape[1]
+        near = torch.ones(n, n, dtype=torch.bool).tril()[None, None].expand(len(input_ids), 1, n, n)
+        return self.inner(input_ids, attention_mask=near).last_hidden_state  # type: ignore[no-any-return]
+
+
+def test_booleans_that_eager_takes_for_numbers_are_no_matter_of_sdpa() -> None:
+    ids = torch.randint(1, 40, (2, 9), generator=torch.Generator().manual_seed(0))
+    model = Bounded().eval()
+    right = model(ids).detach()
+    with set_to(model, "eager"):
+        assert float((model(ids).detach() - right).abs().max()) > 0.01
+    assert not found("AS801", model, {"input_ids": ids})

@@ -7,22 +7,16 @@ import linecache
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
+from attnscope.capture.place import is_the_users
 
 __all__ = ["Raised", "raised_at"]
 
-_NOT_THE_USERS = (
-    str(Path(torch.__file__).resolve().parent),
-    str(Path(__file__).resolve().parents[2]),
-    "<",
-)
 _ABOUT_ATTENTION = re.compile(
     r"att(n|en|end)|quer|\bkeys?\b|\bvalues?\b|heads?|\bq\b|\bk\b|qkv|scores?|softmax|mask|mha|"
     r"rotary|rope|to_[qkv]|[qkv]_proj|proj_[qkv]|\bw[qkv]\b|context",
@@ -66,7 +60,8 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
 
 
 def _is_own(frame: FrameType) -> bool:
-    return not frame.f_code.co_filename.startswith(_NOT_THE_USERS)
+    file = frame.f_code.co_filename
+    return is_the_users(file) and not file.startswith("<")
 
 
 def _speaks(frame: FrameType, line: int) -> bool:
@@ -117,7 +112,7 @@ def _value(node: ast.expr, names: dict[str, Any]) -> Any:
         return None
     owner = _value(node.value, names)
     if isinstance(owner, nn.Module):
-        inside = (owner._parameters, owner._buffers, owner._modules, vars(owner))  # noqa: SLF001
+        inside = (owner._parameters, owner._buffers, owner._modules, vars(owner))  # noqa: SLF001  getattr runs code
         return next((each[node.attr] for each in inside if node.attr in each), None)
     return getattr(owner, "__dict__", {}).get(node.attr)
 

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.functions import operation_name
+from attnscope.checks.lines import is_installed
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
@@ -35,7 +36,6 @@ _PACKAGE = str(Path(__file__).resolve().parents[2])
 _MOST = 2000
 """Stacks that are kept of one line."""
 
-_INSTALLED = "site-packages"
 _MACHINERY = frozenset(
     {"_call_impl", "_wrapped_call_impl", "inner", "wrapper", "__torch_function__"}
 )
@@ -195,7 +195,7 @@ def line_of_wrong(frames: tuple[Frame, ...]) -> Source | None:
 def _caller(frames: tuple[Frame, ...]) -> Frame | None:
     """Return the nearest function that is no library's, or else no PyTorch's."""
     own = [frame for frame in frames if frame.own]
-    users = [frame for frame in own if _INSTALLED not in frame.file]
+    users = [frame for frame in own if not is_installed(frame.file)]
     return next(iter([*users, *own]), None)
 
 

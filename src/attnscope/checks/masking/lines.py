@@ -55,14 +55,22 @@ def _alike(operation: Operation) -> bool:
     return operation.name.endswith("_like") or operation.name.startswith("new_")
 
 
-def line_of_making(seen: Seen, hide: Hide, inputs: Iterable[int | None]) -> Source:
-    """Return the line where inputs become a mask: what first makes yes and no of them."""
-    made = _making(seen, behind(seen, hide), inputs)
+def line_of_making(
+    seen: Seen, hide: Hide, inputs: Iterable[int | None], real: Tensor | None = None
+) -> Source:
+    """Return the line where inputs become a mask: what first makes yes and no of them.
+
+    real: what is no fault yet: the tokens that are real, or the others, (batch, length).
+    """
+    made = _making(seen, behind(seen, hide), inputs, real)
     return users_line(seen.subject, seen.call.module, made or _applied(seen, hide))
 
 
 def _making(
-    seen: Seen, operations: Iterable[Operation], inputs: Iterable[int | None]
+    seen: Seen,
+    operations: Iterable[Operation],
+    inputs: Iterable[int | None],
+    real: Tensor | None = None,
 ) -> Source | None:
     reached = {value for value in inputs if value is not None}
     for operation in operations:
@@ -71,7 +79,9 @@ def _making(
         reached.update(operation.defines)
         tensor = seen.subject.base.tape.tensors[operation.defines[0]].detach()
         two = tensor.numel() > 1 and bool(((tensor == 0) | (tensor == 1)).all())
-        if two and operation.source is not None:
+        sides = (tensor != 0, tensor == 0)
+        right = real is not None and any(torch.equal(side, real) for side in sides)
+        if two and not right and operation.source is not None:
             return operation.source
     return None
 

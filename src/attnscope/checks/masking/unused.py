@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.source import Source
+from attnscope.checks.lines import is_installed
 from attnscope.checks.masking.frames import Frame, unread
 from attnscope.checks.masking.hides import HIGH
 from attnscope.checks.masking.lines import frames_of, line_of_softmax
@@ -72,7 +73,7 @@ def _is_kept(seen: Seen, value: Any) -> bool:
 
 def _told(frame: Frame) -> Iterator[str]:
     """Iterate over arguments that say something, or would, and are never read."""
-    if not frame.own or f"{'site'}-packages" in frame.file:
+    if not frame.own or is_installed(frame.file):
         return
     candidates = [
         n

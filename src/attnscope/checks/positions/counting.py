@@ -9,6 +9,7 @@ from torch import nn
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import first_where
+from attnscope.checks.lines import is_installed
 from attnscope.checks.positions.constants import contents, varies
 from attnscope.checks.residual.graph import behind
 from attnscope.checks.subject.subject import Subject
@@ -22,7 +23,7 @@ def line_of_counting(subject: Subject) -> Source | None:
     """Return where positions are worked out or looked up; of a library's, where it is called."""
     found = _operation(subject)
     source = None if found is None else found.source
-    if source is None or "/site-packages/" not in source.file:
+    if source is None or not is_installed(source.file):
         return source
     return _call_of_library(subject) or source
 

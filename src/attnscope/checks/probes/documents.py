@@ -14,7 +14,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
-from attnscope.checks.visibility.tokens import by_token, sequence_of
+from attnscope.checks.visibility.tokens import by_token, real_tokens, sequence_of
 
 __all__ = ["Documents", "documents"]
 
@@ -56,7 +56,7 @@ def documents(subject: Subject) -> Documents:
     batch_axis, token_axis = along(subject, subject.output, stream)
     if token_axis is None:
         raise Skipped("the output has no axis of tokens, so that none can be said to move")
-    real = _real(subject, stream)
+    real = real_tokens(subject, stream)
     found = (0, 0.0, 0)
     for document in of.unique().tolist()[:_MOST]:
         where = of == document
@@ -100,12 +100,3 @@ def _is_boundaries(value: Tensor, batch: int, length: int) -> bool:
         return False
     ends = int(value[0]) == 0 and int(value[-1]) == batch * length
     return ends and bool((value[1:] >= value[:-1]).all())
-
-
-def _real(subject: Subject, stream: Stream) -> Tensor:
-    padding = subject.roles.padding_of(stream)
-    if padding is None:
-        return torch.ones(
-            stream.batch(subject.given), stream.length(subject.given), dtype=torch.bool
-        )
-    return padding.real(subject.given).cpu()

@@ -18,7 +18,7 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
 from attnscope.checks.visibility.prefix import prefix_of
-from attnscope.checks.visibility.tokens import by_token, sequence_of, value_in
+from attnscope.checks.visibility.tokens import by_token, real_tokens, sequence_of, value_in
 from attnscope.errors import AttnscopeError
 
 __all__ = ["LaterTokens", "Leak", "changed_at", "later_tokens"]
@@ -112,7 +112,9 @@ def later_tokens(subject: Subject) -> LaterTokens:
                 continue
             gap = by_token(gap_of(before, after), batch_axis, token_axis)
             own = max(own, _most(gap, late))
-            found += _leak(subject, gap.masked_fill(late | ~_real(subject, stream), 0.0), mode, cut)
+            found += _leak(
+                subject, gap.masked_fill(late | ~real_tokens(subject, stream), 0.0), mode, cut
+            )
             if found and _parameters(subject) > _SMALL:
                 break
         leaks += [max(found, key=lambda leak: (leak.moved, leak.largest))] if found else []
@@ -142,7 +144,7 @@ def _exactly(
     except (AttnscopeError, RuntimeError, TypeError):
         return []
     gap = gap_of(before, after).masked_fill(~differs(before, after), 0.0)
-    early = by_token(gap, *axes).masked_fill(late | ~_real(subject, stream), 0.0)
+    early = by_token(gap, *axes).masked_fill(late | ~real_tokens(subject, stream), 0.0)
     rows = early.amax(0)
     count = int((rows > 0).sum())
     return [Leak(EXACTLY, float(rows.max()), int(rows.argmax()), count, cut)] if count else []
@@ -194,13 +196,6 @@ def _after_prefix(subject: Subject, stream: Stream) -> Tensor:
     """Return True = no token of the prefix comes later."""
     prefix = prefix_of(subject, stream)
     return ~prefix.flip(-1).cummax(-1).values.flip(-1) if prefix.any() else ~prefix
-
-
-def _real(subject: Subject, stream: Stream) -> Tensor:
-    padding = subject.roles.padding_of(stream)
-    if padding is None:
-        return torch.ones(stream.batch(subject.given), 1, dtype=torch.bool)
-    return padding.real(subject.given).cpu()
 
 
 def changed_at(subject: Subject, stream: Stream, where: Tensor) -> Given:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
+from attnscope.capture.place import is_the_users
 from attnscope.checks.comparing import gap_of
 from attnscope.checks.influence import moved
 from attnscope.checks.probe import probe
@@ -26,9 +26,6 @@ from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import other_tokens
 
 __all__ = ["Entered", "MemoryChanged", "listening", "memory_changed"]
-
-_PACKAGE = str(Path(__file__).resolve().parents[2])
-_TORCH = str(Path(torch.__file__).resolve().parent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +190,7 @@ def _caller() -> Source | None:
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  the stack of the hook
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((_PACKAGE, _TORCH)):
+        if is_the_users(name):
             text = linecache.getline(name, frame.f_lineno).strip()
             return Source(name, frame.f_lineno, frame.f_code.co_qualname, text)
         frame = frame.f_back

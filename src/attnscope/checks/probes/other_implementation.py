@@ -86,7 +86,10 @@ def other_implementation(subject: Subject) -> Parting | None:
     limit = max(_TIMES * subject.noise, _APART * scale)
     if gap is None or gap <= limit:
         return None
-    call, explained = _first_parting(subject, given, other)
+    parting = _first_parting(subject, given, other)
+    if parting is None:
+        return None
+    call, explained = parting
     course = course_of(subject, call) if call is not None else None
     source = own_line(subject, course.product) if course is not None else None
     return Parting(own, other, padded, gap, limit, call, explained, source)
@@ -146,8 +149,11 @@ def _gap(before: Tensor, after: Tensor, real: Tensor | None) -> float | None:
     return float(gap.max()) if gap.numel() else None
 
 
-def _first_parting(subject: Subject, given: Given, other: str) -> tuple[Call | None, str]:
-    """Return the first call that parts from its counterpart, with what that one does otherwise."""
+def _first_parting(subject: Subject, given: Given, other: str) -> tuple[Call | None, str] | None:
+    """Return the first call that parts from its counterpart, with what that one does otherwise.
+
+    None: it takes the booleans of a mask for numbers, which the implementation chosen does not.
+    """
     if subject.model is None:
         return None, ""
     ours = subject.base if given is subject.given else subject.watched(given)
@@ -159,10 +165,21 @@ def _first_parting(subject: Subject, given: Given, other: str) -> tuple[Call | N
     for mine, their in zip(ours.located, theirs.located, strict=True):
         try:
             if _parts(mine, their):
+                if other == "eager" and _adds_booleans(mine.call, their.call):
+                    return None
                 return mine.call, what_parts(mine, their)
         except UNREADABLE:
             continue
     return first, ""
+
+
+def _adds_booleans(mine: Call, their: Call) -> bool:
+    """Return whether another call adds 1 where this one lets a key be seen, and 0 elsewhere."""
+    bias = their.recipe.bias
+    if not mine.recipe.mask.hides or their.recipe.mask.hides or bias is None:
+        return False
+    shown = mine.recipe.mask.dense(mine.queries, mine.keys)
+    return bool((bias == shown.to(bias.dtype)).all())
 
 
 def _parts(mine: Located, their: Located) -> bool:

@@ -1,4 +1,4 @@
-"""The table of rules: one file a rule, named after the defect; none imports torch when it is read."""
+"""The table of rules: a file for each, named after the defect; none imports torch when read."""
 
 from __future__ import annotations
 

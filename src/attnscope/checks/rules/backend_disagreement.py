@@ -87,14 +87,17 @@ RULE = Rule(
         "mode where nothing is random are turned over, one at a time: the main output must not "
         "move by more than the noise of the run and 1e-4 of its largest entry. Fused kernels are "
         "also run by every backend that takes them, on the very tensors with their strides and on "
-        "contiguous copies. A Hugging Face model is run whole by its other attn_implementation "
-        "(eager or sdpa; eager, for a function of one's own), with padding where its inputs can "
-        "have some, and compared at real tokens: 4 times the noise, and 1e-4 of the largest entry."
+        "contiguous copies. Attention in blocks is compared with the softmax over all keys of its "
+        "q, k and v, in float64 (0.1 %). A Hugging Face model is run whole by its other "
+        "attn_implementation (eager or sdpa; eager, for a function of one's own), with padding "
+        "where its inputs can have some, and compared at real tokens: 4 times the noise, and 1e-4 "
+        "of the largest entry."
     ),
     limits=(
         "Only backends of this machine are run, and whole models of no more than 60 million "
         "parameters. A way that has parameters of its own is another model. Rows that are not "
-        "finite are left to AS203 and AS802."
+        "finite are left to AS203 and AS802. A mask of booleans that sdpa takes and eager adds as "
+        "numbers is no matter of a model that runs by sdpa."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/116333",

@@ -48,9 +48,9 @@ def _of_request(subject: Subject, found: Departure) -> Finding:
     from attnscope.checks.decoding.locating import line_left_behind
 
     return RULE.found(
-        f"a request that follows another one, after a reset, differs from the same request in a fresh "
-        f"module from position {found.position} on, by up to {found.largest:.2g} (rounding "
-        f"{found.limit:.1g}): something of the first is still there",
+        "a request that follows another one, after a reset, differs from the same request in a "
+        f"fresh module from position {found.position} on, by up to {found.largest:.2g} "
+        f"(rounding {found.limit:.1g}): something of the first is still there",
         {
             "position": found.position,
             "largest": found.largest,
@@ -79,7 +79,8 @@ def _of_error(probed: CachedSteps) -> Finding:
     first = next((each for each in raised if "cat" in _code(each.error)), raised[0])
     text = " ".join(str(first.error).split())[:160]
     return RULE.found(
-        f"decoding with the declared cache raises in every way of several steps; {first.way}: {text}",
+        "decoding with the declared cache raises in every way of several "
+        f"steps; {first.way}: {text}",
         {"ways": [each.way for each in probed.raised], "error": text},
         source=line_of(first.error),
         module="",
@@ -112,27 +113,31 @@ RULE = Rule(
     name="cache-mismatch",
     severity="error",
     what=(
-        "Decoding with a cache, token by token or in chunks, gives other results than the full pass over the same tokens, "
-        "or a request depends on the one before it."
+        "Decoding with a cache, token by token or in chunks, gives other results than the full "
+        "pass over the same tokens, or a request depends on the one before it."
     ),
     why=(
-        "Training and scoring use the full pass, generation the cache: what is generated is not what the model learned, and "
-        "nothing raises. Positions that start anew, keys joined in another order or along another axis, entries that are "
-        "dropped or kept too long, and a cache that is not emptied all look like a weak model."
+        "Training and scoring use the full pass, generation the cache: what is generated is not "
+        "what the model learned, and nothing raises. Positions that start anew, keys joined in "
+        "another order or along another axis, entries that are dropped or kept too long, and a "
+        "cache that is not emptied all look like a weak model."
     ),
     fix=(
-        "Continue positions at the number of tokens that are cached, keep keys as they enter attention (rotated once), join "
-        "old before new along the axis of tokens, hand on all of them, and count the tokens after they are written."
+        "Continue positions at the number of tokens that are cached, keep keys as they enter "
+        "attention (rotated once), join old before new along the axis of tokens, hand on all of "
+        "them, and count the tokens after they are written."
     ),
     proof=(
-        "A copy of the model, in float64 where it runs so, is given its tokens one a step, after a prompt, and in chunks, each "
-        "time with the cache that the step before left; outputs must agree with the full pass within 256 roundings of a row's "
-        "largest entry. The first step that departs is run again next to the full pass, operation by operation: the line is "
-        "that of the first one whose result is not what the full pass has at the same tokens."
+        "A copy of the model, in float64 where it runs so, is given its tokens one a step, after a "
+        "prompt, and in chunks, each time with the cache that the step before left; outputs must "
+        "agree with the full pass within 256 roundings of a row's largest entry. The first step "
+        "that departs is run again next to the full pass, operation by operation: the line is that "
+        "of the first one whose result is not what the full pass has at the same tokens."
     ),
     limits=(
-        "The cache is Hugging Face's, or what expect cache names, or an argument called so. Models whose positions see "
-        "later ones are not put to it. A cache of bounded size is compared as the full pass limits itself."
+        "The cache is Hugging Face's, or what expect cache names, or an argument called so. Models "
+        "whose positions see later ones are not put to it. A cache of bounded size is compared as "
+        "the full pass limits itself."
     ),
     sources=(
         "https://github.com/huggingface/transformers/issues/37574",

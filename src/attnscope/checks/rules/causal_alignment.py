@@ -74,10 +74,11 @@ def _of_step(found: Departure, each: Misalignment, again: dict[str, Any]) -> Fin
 
 def _message(each: Misalignment) -> str:
     corner = "top left" if each.seen < each.own else "bottom right"
+    meet = "meets" if each.queries == 1 else "meet"
     return (
-        f"{each.queries} {_plural('query', each.queries)} {'meets' if each.queries == 1 else 'meet'} "
-        f"{each.keys} keys, and the causal mask begins at the {corner} corner: the last query is key "
-        f"{each.own} itself and sees none after key {each.seen}"
+        f"{each.queries} {_plural('query', each.queries)} {meet} {each.keys} "
+        f"keys, and the causal mask begins at the {corner} corner: the last query is "
+        f"key {each.own} itself and sees none after key {each.seen}"
     )
 
 
@@ -99,25 +100,28 @@ RULE = Rule(
     name="causal-alignment",
     severity="error",
     what=(
-        "A causal mask begins at the wrong corner where there are fewer queries than keys: with cached or prepended keys "
-        "the last query must see the last key."
+        "A causal mask begins at the wrong corner where there are fewer queries than keys: with "
+        "cached or prepended keys the last query must see the last key."
     ),
     why=(
-        "A mask by is_causal=True or by tril(queries, keys) begins at the top left. With a cache the new token then sees only the first "
-        "keys, not what came just before it: the same token is generated again and again, while the full pass is right."
+        "A mask by is_causal=True or by tril(queries, keys) begins at the top left. With a cache "
+        "the new token then sees only the first keys, not what came just before it: the same token "
+        "is generated again and again, while the full pass is right."
     ),
     fix=(
-        "Align to the bottom right: torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries), or "
-        "torch.nn.attention.bias.causal_lower_right(queries, keys); with a single new token no mask is needed."
+        "Align to the bottom right: torch.ones(queries, keys, dtype=torch.bool).tril(keys - "
+        "queries), or torch.nn.attention.bias.causal_lower_right(queries, keys); with a single new "
+        "token no mask is needed."
     ),
     proof=(
-        "Which key a query itself is, is known from the step of decoding, or by changing the last token and seeing which key "
-        "moves. The call is run again in float64 with queries close to zero: the last key that each query sees lies on a "
-        "staircase that begins at the other corner."
+        "Which key a query itself is, is known from the step of decoding, or by changing the last "
+        "token and seeing which key moves. The call is run again in float64 with queries close to "
+        "zero: the last key that each query sees lies on a staircase that begins at the other "
+        "corner."
     ),
     limits=(
-        "Steps with a cache are looked at where they depart from the full pass (see AS601); other faults of a mask there "
-        "are told as AS601."
+        "Steps with a cache are looked at where they depart from the full pass (see AS601); other "
+        "faults of a mask there are told as AS601."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/108108",

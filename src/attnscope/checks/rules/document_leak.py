@@ -30,7 +30,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
         "tokens_moved": probed.moved,
         "noise": probed.noise,
     }
-    found = list(across_documents(subject, probed))
+    found = list(across_documents(subject, probed.stream, probed.of))
     for each in found:
         yield RULE.found(
             f"{message}; token {each.query} attends to {each.key}, which belongs to another one",
@@ -48,21 +48,24 @@ RULE = Rule(
     severity="error",
     what="Tokens of one packed document attend to those of another one in the same row.",
     why=(
-        "Documents that are packed into one row to save padding have nothing to do with each other. The model learns "
-        "from context that it will not have, and a document's result depends on what it was packed with."
+        "Documents that are packed into one row to save padding have nothing to do with each "
+        "other. The model learns from context that it will not have, and a document's result "
+        "depends on what it was packed with."
     ),
     fix=(
-        "Let a query see keys of its own document only: mask = (documents[:, :, None] == documents[:, None, :]) together "
-        "with the causal mask, in every layer; or call a kernel for sequences of several lengths with their boundaries."
+        "Let a query see keys of its own document only: mask = (documents[:, :, None] == "
+        "documents[:, None, :]) together with the causal mask, in every layer; or call a kernel "
+        "for sequences of several lengths with their boundaries."
     ),
     proof=(
-        "All tokens of one document are replaced by others; outputs of other documents that move by more than the noise "
-        "of the run depend on it. Each attention is then run by itself in float64 with single tokens changed, and the line "
-        "is that of the first operation which makes a pair of two documents visible, or of the softmax where nothing is masked."
+        "All tokens of one document are replaced by others; outputs of other documents that move "
+        "by more than the noise of the run depend on it. Each attention is then run by itself in "
+        "float64 with single tokens changed, and the line is that of the first operation which "
+        "makes a pair of two documents visible, or of the softmax where nothing is masked."
     ),
     limits=(
-        "Runs where expect documents names an input, or an input is called so (document ids, cu_seqlens). Segment ids that "
-        "mean something else (token_type_ids) are left alone."
+        "Runs where expect documents names an input, or an input is called so (document ids, "
+        "cu_seqlens). Segment ids that mean something else (token_type_ids) are left alone."
     ),
     sources=(
         "https://github.com/huggingface/nanoVLM/pull/204",
@@ -90,7 +93,10 @@ class Packed(nn.Module):
 
 
 model = Packed().eval()
-inputs = {"ids": torch.randint(0, 40, (2, 9)), "documents": torch.tensor([[0] * 4 + [1] * 5, [0] * 6 + [1] * 3])}
+inputs = {
+    "ids": torch.randint(0, 40, (2, 9)),
+    "documents": torch.tensor([[0] * 4 + [1] * 5, [0] * 6 + [1] * 3]),
+}
 expect = {"causal": True, "documents": "documents"}
 """,
     good="""
@@ -116,7 +122,10 @@ class Packed(nn.Module):
 
 
 model = Packed().eval()
-inputs = {"ids": torch.randint(0, 40, (2, 9)), "documents": torch.tensor([[0] * 4 + [1] * 5, [0] * 6 + [1] * 3])}
+inputs = {
+    "ids": torch.randint(0, 40, (2, 9)),
+    "documents": torch.tensor([[0] * 4 + [1] * 5, [0] * 6 + [1] * 3]),
+}
 expect = {"causal": True, "documents": "documents"}
 """,
     check=_check,

@@ -77,7 +77,7 @@ def _makes_triangle(subject: Subject) -> bool:
 
 
 def _of_crash(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Finding:
-    """Return the finding of a model that runs in one mode only: the line that raises in the other."""
+    """Return the finding of a model that runs in one mode: the line that raises in the other."""
     from attnscope.checks.lines import line_of
 
     error = " ".join(str(subject.crash).split())[:100]
@@ -92,7 +92,8 @@ def _of_crash(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Fi
 def _moved(probed: LaterTokens, leak: Leak) -> str:
     return (
         f"changing {probed.stream.name} from position {leak.cut} on moves {leak.moved} of the "
-        f"positions before it, by up to {leak.largest:.2g} (noise {probed.noise:.1g}, in {leak.mode})"
+        f"positions before it, by up to {leak.largest:.2g} (noise {probed.noise:.1g}, "
+        f"in {leak.mode})"
     )
 
 
@@ -130,25 +131,28 @@ RULE = Rule(
     severity="error",
     what="A position of a causal model depends on positions after it.",
     why=(
-        "In training the model reads the token that it is to predict: the loss falls towards zero, even on random "
-        "tokens, and what is generated later, without the future, is useless."
+        "In training the model reads the token that it is to predict: the loss falls towards zero, "
+        "even on random tokens, and what is generated later, without the future, is useless."
     ),
     fix=(
-        "Mask the later keys before the softmax: F.scaled_dot_product_attention(q, k, v, is_causal=True), or "
-        "scores.masked_fill(torch.ones(length, length).triu(1).bool(), float('-inf')). torch's layers mask nothing by "
-        "themselves: is_causal=True is a hint, pass mask=nn.Transformer.generate_square_subsequent_mask(length) too."
+        "Mask the later keys before the softmax: F.scaled_dot_product_attention(q, k, v, "
+        "is_causal=True), or scores.masked_fill(torch.ones(length, length).triu(1).bool(), "
+        "float('-inf')). torch's layers mask nothing by themselves: is_causal=True is a hint, pass "
+        "mask=nn.Transformer.generate_square_subsequent_mask(length) too."
     ),
     proof=(
-        "The tokens from a cut on are replaced by others, in eval mode, with gradients and in train mode; an output "
-        "before the cut that moves by more than the noise of the run (16 times its distance from the same run in "
-        "float64) depends on them. Then each attention is run by itself in float64 with single tokens changed and its "
-        "queries held, so that the pairs which really attend are known; the line is that of the first operation that "
-        "makes such a pair visible, or of the softmax where nothing is masked."
+        "The tokens from a cut on are replaced by others, in eval mode, with gradients and in "
+        "train mode; an output before the cut that moves by more than the noise of the run (16 "
+        "times its distance from the same run in float64) depends on them. Then each attention is "
+        "run by itself in float64 with single tokens changed and its queries held, so that the "
+        "pairs which really attend are known; the line is that of the first operation that makes "
+        "such a pair visible, or of the softmax where nothing is masked."
     ),
     limits=(
-        "Runs where expect, the config, names or the code say that the model is causal. Without any attention that "
-        "leaks the line is that of the first other operation which mixes positions: a convolution, a norm or a mean over "
-        "time. What expect declares as a prefix may see itself both ways."
+        "Runs where expect, the config, names or the code say that the model is causal. Without "
+        "any attention that leaks the line is that of the first other operation which mixes "
+        "positions: a convolution, a norm or a mean over time. What expect declares as a prefix "
+        "may see itself both ways."
     ),
     sources=(
         "https://github.com/pytorch/tutorials/issues/2478",

@@ -26,8 +26,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
         if each.layer.call.index not in told:
             yield _found(
                 each,
-                f"real token {key} of sample {sample} is hidden from every query, as if it were padding: "
-                f"{each.count} pairs of real tokens are lost",
+                f"real token {key} of sample {sample} is hidden from every query, as if it were "
+                f"padding: {each.count} pairs of real tokens are lost",
                 f"token {key} is real",
             )
 
@@ -46,30 +46,30 @@ def _by_order(subject: Subject) -> Iterator[Finding]:
         for each in hiding.hidden_later(subject, stream) if intent.sure else ():
             yield _found(
                 each,
-                f"no position sees a later one, in a model that is meant to see both ways ({intent.why}): "
-                f"{each.count} pairs of real tokens are hidden",
+                "no position sees a later one, in a model that is meant to see both ways "
+                f"({intent.why}): {each.count} pairs of real tokens are hidden",
                 intent.why,
             )
         return
     for each in hiding.hidden_self(subject, stream):
         yield _found(
             each,
-            f"no position sees itself: the causal mask hides the diagonal too ({each.count} pairs), so that "
-            "the first one has nothing of its own to see",
+            f"no position sees itself: the causal mask hides the diagonal too ({each.count} "
+            "pairs), so that the first one has nothing of its own to see",
             "a causal mask leaves the diagonal",
         )
     for each in hiding.hidden_prefix(subject, stream):
         yield _found(
             each,
-            f"no token of the declared prefix sees a later one of it: {each.count} pairs that should see each other "
-            "both ways are hidden, in every layer",
+            f"no token of the declared prefix sees a later one of it: {each.count} pairs that "
+            "should see each other both ways are hidden, in every layer",
             "expect prefix declares it",
         )
     for each in hiding.hidden_memory(subject):
         yield _found(
             each,
-            "a query sees the memory only up to its own position, as if the memory were the decoder's own "
-            f"sequence: {each.count} pairs are hidden",
+            "a query sees the memory only up to its own position, as if the memory were the "
+            f"decoder's own sequence: {each.count} pairs are hidden",
             "cross-attention reads all of the memory",
         )
 
@@ -81,8 +81,9 @@ def _rest(subject: Subject, stream: Stream) -> Iterator[Finding]:
     tail = tail_left_out(subject, stream) if stream.sequence_axis is not None else None
     if tail is not None:
         yield RULE.found(
-            f"only the first {tail.keys} of {tail.length} tokens are read as keys, and nothing masks the rest: changing "
-            f"them moves no other token, changing the first one moves all others by up to {tail.moved:.2g}",
+            f"only the first {tail.keys} of {tail.length} tokens are read as keys, and nothing "
+            "masks the rest: changing them moves no other token, changing the first one moves "
+            f"all others by up to {tail.moved:.2g}",
             {"keys": tail.keys, "tokens": tail.length, "moved_by_the_first": tail.moved},
             source=tail.line,
             call=tail.call,
@@ -100,26 +101,28 @@ RULE = Rule(
     name="hidden-context",
     severity="warning",
     what=(
-        "Positions that should be visible are not: a causal mask in a model that is meant to see both ways, real tokens "
-        "that are masked as padding, or a causal mask that hides each position from itself."
+        "Positions that should be visible are not: a causal mask in a model that is meant to see "
+        "both ways, real tokens that are masked as padding, or a causal mask that hides each "
+        "position from itself."
     ),
     why=(
-        "Nothing breaks; the model works with part of its context and is quietly worse. The first positions see next to "
-        "nothing, and lost tokens never reach any result."
+        "Nothing breaks; the model works with part of its context and is quietly worse. The first "
+        "positions see next to nothing, and lost tokens never reach any result."
     ),
     fix=(
-        "Leave out is_causal or the triangle in an encoder; compare positions with the lengths themselves (steps < lengths); "
-        "fill above the diagonal alone: torch.triu(ones, diagonal=1)."
+        "Leave out is_causal or the triangle in an encoder; compare positions with the lengths "
+        "themselves (steps < lengths); fill above the diagonal alone: torch.triu(ones, diagonal=1)."
     ),
     proof=(
-        "Each attention is run by itself in float64 with single tokens changed and its queries held, once as they are and "
-        "once close to zero, so that a saturated softmax hides nothing: what does not move is not attended to. The rule "
-        "fires where all later positions are hidden though expect or the code says causal=False, where a real token is hidden "
-        "from all queries, and where a causal mask hides the diagonal and so leaves the first row empty."
+        "Each attention is run by itself in float64 with single tokens changed and its queries "
+        "held, once as they are and once close to zero, so that a saturated softmax hides nothing: "
+        "what does not move is not attended to. The rule fires where all later positions are "
+        "hidden though expect or the code says causal=False, where a real token is hidden from all "
+        "queries, and where a causal mask hides the diagonal and so leaves the first row empty."
     ),
     limits=(
-        "Sparse and windowed attention hides on purpose; nothing is said unless all later positions are hidden. "
-        "Sequences of more than 64 tokens are not looked at pair by pair."
+        "Sparse and windowed attention hides on purpose; nothing is said unless all later "
+        "positions are hidden. Sequences of more than 64 tokens are not looked at pair by pair."
     ),
     sources=(
         "https://github.com/pytorch/tutorials/issues/2250",

@@ -56,23 +56,28 @@ RULE = Rule(
     code="AS210",
     name="window",
     severity="error",
-    what="The sliding window of an attention is wider or narrower than declared, missing, or in the wrong layers.",
+    what=(
+        "The sliding window of an attention is wider or narrower than declared, missing, or in the "
+        "wrong layers."
+    ),
     why=(
-        "A checkpoint that was trained with another window gets worse with length, and a cache that keeps as many keys as "
-        "declared drops some that are still read, or keeps some that never are."
+        "A checkpoint that was trained with another window gets worse with length, and a cache "
+        "that keeps as many keys as declared drops some that are still read, or keeps some that "
+        "never are."
     ),
     fix=(
-        "A query sees itself and window - 1 keys before it: visible = (j <= i) & (i - j < window). Give each layer its own "
-        "window, None where it sees everything."
+        "A query sees itself and window - 1 keys before it: visible = (j <= i) & (i - j < window). "
+        "Give each layer its own window, None where it sees everything."
     ),
     proof=(
-        "Each attention is run by itself in float64 with single tokens changed and its queries held, which gives the pairs "
-        "that really attend, whatever blocks they are computed in; the rule fires where a pair further apart than the window "
-        "is seen, or a nearer one is hidden."
+        "Each attention is run by itself in float64 with single tokens changed and its queries "
+        "held, which gives the pairs that really attend, whatever blocks they are computed in; the "
+        "rule fires where a pair further apart than the window is seen, or a nearer one is hidden."
     ),
     limits=(
-        "Runs where expect window declares one (a number, or one for each layer). Without a causal edge a window may count "
-        "to each side or to both together; either is accepted. Up to eight leading tokens may be visible to all."
+        "Runs where expect window declares one (a number, or one for each layer). Without a causal "
+        "edge a window may count to each side or to both together; either is accepted. Up to eight "
+        "leading tokens may be visible to all."
     ),
     sources=(
         "https://github.com/huggingface/transformers/issues/39408",

@@ -156,6 +156,9 @@ def _scale(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | N
     course = course_of(subject, call)
     factors = factors_of(subject, call)
     odd = [f.operation for f in factors if math.isclose(f.number, scale, rel_tol=_SAME)]
+    if course is not None and not odd and course.softmax in course.main:
+        after = course.main[course.main.index(course.softmax) + 1 :]  # of weights, too late
+        odd = [op for op in after if op.name.strip("_") in {"mul", "rmul", "div", "truediv"}]
     source = course.line(*reversed(odd), course.product) if course is not None else call.source
     return Unused(call, key, wanted, scale, text, source)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -105,7 +105,7 @@ def _is_causal(call: Call) -> bool:
     return causal and call.queries == call.keys > 1
 
 
-def _other(course: Course, part: object) -> dict[int, Tensor]:
+def _other(course: Course, part: Callable[[Tensor], Tensor]) -> dict[int, Tensor]:
     """Return q and k with other numbers in one part of them, as values of the tape."""
     located = course.located
     values = [value for side in ("q", "k") for value, _ in located.spots[side]]
@@ -113,7 +113,7 @@ def _other(course: Course, part: object) -> dict[int, Tensor]:
     changed: dict[int, Tensor] = {}
     for side in ("q", "k"):
         tensor = located.read(side, own).clone()
-        piece = part(tensor)  # type: ignore[operator]
+        piece = part(tensor)
         piece.copy_(piece.flip(-1) * 1.7 + 0.3 * (1.0 + piece.abs().mean()))
         changed |= located.write(side, tensor)
     return changed

@@ -31,6 +31,8 @@ _LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.")
 _FILLS = -1e4
 """Scores below are fills of a mask."""
 
+_MIXED = "the weights with heads and samples mixed up"
+
 _CLOSE = 1e-3
 """Largest difference, relative, of two tensors that are one but for a half type's rounding."""
 
@@ -92,7 +94,8 @@ def _in_run(subject: Subject, side: Side, when: str) -> Iterator[Returned]:
         value = side.tape.value_of(tensor)
         made = side.source_of(value)
         certain = what != "their mean over the heads" or _says_per_head(subject)
-        source = line_of_return(made) if made is not None else call.source
+        laid = what == _MIXED  # the line that lays it out is at fault, not the one that returns it
+        source = call.source if made is None else made if laid else line_of_return(made)
         shape = tuple(tensor.shape)
         yield Returned(where, what, call, shape, error, remains, source, certain, when)
 
@@ -179,7 +182,7 @@ def _form_of(
     turned = right.reshape(heads, batch, queries, keys)
     if heads != batch and given.shape == turned.shape and _gap(given, turned) <= _CLOSE:
         error = _gap(given, right.transpose(0, 1))
-        return call, "the weights with heads and samples mixed up", error, _gap(given, turned)
+        return call, _MIXED, error, _gap(given, turned)
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attnscope.calls.call import Call
@@ -37,16 +37,12 @@ class Astray:
     values_only: bool = False
 
 
-_CODES = frozenset("argmin argmax".split())
-"""What chooses the code of a token."""
-
-
 def astray(subject: Subject) -> Iterator[Astray]:
     """Iterate over the calls whose keys and values come from the wrong sequence."""
     changes = memory_changed(subject)
     several = len(changes) > 1
     cut_off = _is_cut_off(subject)
-    if not cut_off and _is_cut_off(subject, barred=_CODES):
+    if not cut_off and _is_cut_off(subject, codes=False):
         return  # tokens are quantised on the way, and others may get the same code
     for change in changes:
         if not change.is_idle:
@@ -70,10 +66,10 @@ def astray(subject: Subject) -> Iterator[Astray]:
         yield from _beside_unused(subject, changes)
 
 
-def _is_cut_off(subject: Subject, *, barred: Collection[str] = ()) -> bool:
+def _is_cut_off(subject: Subject, *, codes: bool = True) -> bool:
     """Return whether no input has a way to the output, not even one over a gate at zero.
 
-    barred: names of operations that a way does not lead through.
+    codes: whether a way leads through an index that is chosen by numbers, as that of a codebook.
     """
     base = subject.base
     main = next(iter(base.outputs.values()), None)
@@ -83,10 +79,11 @@ def _is_cut_off(subject: Subject, *, barred: Collection[str] = ()) -> bool:
         return False
     reached = {value for value in starts if value is not None}
     for operation in base.tape.operations:
-        if operation.name in barred:
-            continue
-        if not reached.isdisjoint((*operation.needs, *operation.values())):
-            reached.update(operation.defines)
+        after = reached.intersection((*operation.needs, *operation.values()))
+        numbers = any(base.tape.tensors[v].is_floating_point() for v in after)
+        for value in operation.defines if after else ():
+            if codes or not numbers or base.tape.tensors[value].is_floating_point():
+                reached.add(value)
     return output not in reached
 
 

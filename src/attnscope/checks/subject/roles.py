@@ -50,7 +50,7 @@ class Padding:
 
     name: the input; meaning: "keep" or "drop" (what True or 1 means), "lengths", or "pad" with
     `pad_id` where ids themselves say it. stream: the sequence it speaks of. declared: by `expect`;
-    why: by what else it is known. given: whether the inputs have it, or the forward merely takes it.
+    why: by what else it is known. given: the inputs have it; else the forward merely takes it.
     """
 
     name: str

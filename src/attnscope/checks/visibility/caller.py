@@ -6,23 +6,18 @@ import contextlib
 import linecache
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import nn
 
 from attnscope.calls.source import Source
+from attnscope.capture.place import is_the_users
+from attnscope.checks.lines import is_installed
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_in_common_owner", "line_of_call", "users_line"]
-
-_OTHERS = (str(Path(torch.__file__).resolve().parent), str(Path(__file__).resolve().parents[2]))
-
-_INSTALLED = "-packages"
-"""In the path of every library: site-packages, dist-packages."""
 
 
 def line_in_common_owner(subject: Subject, at_fault: str, right: Iterable[str]) -> Source | None:
@@ -74,15 +69,15 @@ def users_line(subject: Subject, path: str, line: Source) -> Source:
     model that is a library's itself is left with its own line.
     """
     model = subject.model
-    if model is None or _INSTALLED not in line.file or not path:
+    if model is None or not is_installed(line.file) or not path:
         return line
     home = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
-    if _INSTALLED in home:
+    if is_installed(home):
         return line
     with contextlib.suppress(AttributeError):
         module = model.get_submodule(path)
         found = _first_line(
-            subject, module, lambda frame: _INSTALLED not in frame.f_code.co_filename
+            subject, module, lambda frame: not is_installed(frame.f_code.co_filename)
         )
         return found or line
     return line
@@ -125,7 +120,7 @@ def _lines(wanted: Callable[[FrameType], bool]) -> Iterable[Source]:
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the stack itself is asked for
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_OTHERS) and wanted(frame):
+        if is_the_users(code.co_filename) and wanted(frame):
             text = linecache.getline(code.co_filename, frame.f_lineno).strip()
             yield Source(code.co_filename, frame.f_lineno, code.co_name, text)
         frame = frame.f_back

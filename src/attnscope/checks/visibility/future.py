@@ -16,6 +16,7 @@ from attnscope.checks.visibility.faulty_line import gives_weight, line_of_pairs
 from attnscope.checks.visibility.flags import line_of_flag
 from attnscope.checks.visibility.layers import Layer, layers_of
 from attnscope.checks.visibility.prefix import prefix_of
+from attnscope.checks.visibility.tokens import real_tokens
 from attnscope.differ.sides.side import Side
 
 __all__ = ["Future", "all_of_stream", "future_seen", "has_empty_rows", "hidden_rows"]
@@ -81,7 +82,7 @@ def future_seen(subject: Subject, stream: Stream, side: Side | None = None) -> I
 
 def has_empty_rows(subject: Subject, stream: Stream) -> bool:
     """Return whether a real position is let see nothing, and so may see everything by accident."""
-    real = _real(subject, stream)
+    real = real_tokens(subject, stream)
     return any(
         bool((hidden_rows(layer) & real).any())
         for layer in all_of_stream(subject, stream, beside=True, few=True)
@@ -99,7 +100,7 @@ def _seen(subject: Subject, stream: Stream, layer: Layer) -> Tensor:
     count, extra = layer.keys, layer.keys - stream.length(subject.given)
     at = torch.arange(count)
     later = at[None, :] > at[:, None]
-    prefix, real = prefix_of(subject, stream), _real(subject, stream)
+    prefix, real = prefix_of(subject, stream), real_tokens(subject, stream)
     if extra > 0:  # tokens of the model's own before those of the sequence
         own = torch.ones(len(prefix), extra, dtype=torch.bool)
         prefix, real = torch.cat((own, prefix), 1), torch.cat((own, real), 1)
@@ -107,14 +108,6 @@ def _seen(subject: Subject, stream: Stream, layer: Layer) -> Tensor:
     if extra >= 0:
         pairs = pairs & ~(prefix[:, :, None] & prefix[:, None, :]) & real[:, :, None]
     return pairs
-
-
-def _real(subject: Subject, stream: Stream) -> Tensor:
-    padding = subject.roles.padding_of(stream)
-    batch, length = stream.batch(subject.given), stream.length(subject.given)
-    if padding is None:
-        return torch.ones(batch, length, dtype=torch.bool)
-    return padding.real(subject.given).cpu()
 
 
 def hidden_rows(layer: Layer) -> Tensor:

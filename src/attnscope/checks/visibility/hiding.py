@@ -16,7 +16,7 @@ from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream, hidden_rows
 from attnscope.checks.visibility.layers import Layer, layers_of
 from attnscope.checks.visibility.prefix import prefix_of
-from attnscope.checks.visibility.tokens import sequence_of
+from attnscope.checks.visibility.tokens import real_tokens, sequence_of
 
 __all__ = [
     "Hidden",
@@ -25,7 +25,6 @@ __all__ = [
     "hidden_memory",
     "hidden_prefix",
     "hidden_self",
-    "real_tokens",
 ]
 
 _MOST = 64
@@ -53,16 +52,6 @@ class Hidden:
         """Sample, query and key of the first hidden pair."""
         sample, query, key = self.pairs.nonzero()[0].tolist()
         return sample, query, key
-
-
-def real_tokens(subject: Subject, stream: Stream) -> Tensor:
-    """Return which tokens of a sequence are real, (batch, length); all where nothing is known."""
-    padding = subject.roles.padding_of(stream)
-    if padding is None:
-        return torch.ones(
-            stream.batch(subject.given), stream.length(subject.given), dtype=torch.bool
-        )
-    return padding.real(subject.given).cpu()
 
 
 def hidden_later(subject: Subject, stream: Stream) -> Iterator[Hidden]:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from attnscope.calls.source import Source
-from attnscope.checks.probes.documents import Documents
+from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream
@@ -30,13 +31,16 @@ class Across:
     line: Source
 
 
-def across_documents(subject: Subject, probed: Documents) -> Iterator[Across]:
-    """Iterate over the layers in which documents see each other."""
-    other = probed.of[:, :, None] != probed.of[:, None, :]
+def across_documents(subject: Subject, stream: Stream, of: Tensor) -> Iterator[Across]:
+    """Iterate over the layers in which documents see each other.
+
+    of: the document of each token, (batch, length).
+    """
+    other = of[:, :, None] != of[:, None, :]
     layers = [
         layer
-        for layer in all_of_stream(subject, probed.stream)
-        if layer.keys == probed.of.shape[1] <= _MOST and layer.rows.batch == len(probed.of)
+        for layer in all_of_stream(subject, stream)
+        if layer.keys == of.shape[1] <= _MOST and layer.rows.batch == len(of)
     ]
     right = [layer for layer in layers if not bool((layer.visible & other).any())]
     for layer in layers:

@@ -14,7 +14,15 @@ from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along
 from attnscope.differ.sides.side import Side
 
-__all__ = ["Tokens", "by_token", "made_of_inputs", "sequence_of", "tokens_of", "value_in"]
+__all__ = [
+    "Tokens",
+    "by_token",
+    "made_of_inputs",
+    "real_tokens",
+    "sequence_of",
+    "tokens_of",
+    "value_in",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,16 @@ def tokens_of(subject: Subject, shape: tuple[int, ...], stream: Stream) -> Token
         exact = [axis for axis in options if shape[1 - axis] == length]
         options = exact or options
     return Tokens(batch, shape[1 - options[0]], options[0], (1 - options[0],)) if options else None
+
+
+def real_tokens(subject: Subject, stream: Stream) -> Tensor:
+    """Return which tokens of a sequence are real, (batch, length); all where nothing is known."""
+    padding = subject.roles.padding_of(stream)
+    if padding is None:
+        return torch.ones(
+            stream.batch(subject.given), stream.length(subject.given), dtype=torch.bool
+        )
+    return padding.real(subject.given).cpu()
 
 
 def sequence_of(subject: Subject) -> Stream | None:
