@@ -4,7 +4,7 @@
     python benchmarks/quiet.py --only bert gpt2    some of them
     python benchmarks/quiet.py --jobs 2 --seconds 120 --json FILE
 
-What can't be built, or takes too long, is counted and not judged.
+What can't be built here is counted, and not judged; what takes longer than allowed has failed.
 """
 
 from __future__ import annotations

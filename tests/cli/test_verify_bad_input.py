@@ -74,7 +74,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "syntax": (["syntax.py:x", SOUND], "at syntax.py:2"),
     "raises": (["sides.py:raises", SOUND], "at sides.py:10"),
     "raises as reference": ([SOUND, "sides.py:raises"], "running sides.py:raises"),
-    "leaves": (["sides.py:leaves", SOUND], "SystemExit: 3 at sides.py:13"),
+    "leaves": (["sides.py:leaves", SOUND], "sys.exit(3) at sides.py:13"),
     "raises backward": (["sides.py:raises_backward", SOUND], "two lines at sides.py:21"),
     "gives nothing": (["sides.py:gives_nothing", SOUND], "NoneType"),
     "takes others": (["sides.py:takes_others", SOUND], "are not q, k, v"),

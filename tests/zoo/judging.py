@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from attnscope.calls.source import Source
+
 __all__ = ["Truth", "Verdict", "judge", "summary", "truth_of"]
 
 _FAULT = re.compile(r"#\s*fault:\s*([A-Z0-9|]+)")
@@ -18,7 +20,7 @@ _ALSO = re.compile(r"#\s*(?:also|note):\s*([A-Z0-9|, ]+)")
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What is wrong with a program: codes that are right, lines that are right, codes that may be."""
+    """What is wrong with a program: codes and lines that are right, codes that may be."""
 
     codes: frozenset[str]
     lines: frozenset[int]
@@ -126,7 +128,6 @@ def judge(file: Path, select: Sequence[str] = ()) -> Verdict:
     import torch
 
     from attnscope.checks.entry import check
-    from attnscope.errors import AttnscopeError
     from attnscope.targets import importing_from, resolve
 
     torch.set_num_threads(1)
@@ -138,21 +139,20 @@ def judge(file: Path, select: Sequence[str] = ()) -> Verdict:
             report = check(
                 target.model, target.inputs, expect=target.expect, select=select, name=target.name
             )
-    except (AttnscopeError, Exception) as error:  # noqa: BLE001  whatever it is, it is a verdict
+    except Exception as error:  # noqa: BLE001  whatever it is, it is a verdict
         text = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         return Verdict(file, truth, seconds=time.perf_counter() - began, error=text)
     broken = [f"{each.code}: {each.reason}" for each in report.rules_skipped if each.failed]
-    found = tuple(
-        (f.code, f.severity, f.source.line if f.source is not None and _is(f.source.file, file) else 0)
-        for f in report.findings
-    )
+    found = tuple((f.code, f.severity, _line(f.source, file)) for f in report.findings)
     messages = tuple(f"{f.code} {f.message}" for f in report.findings)
     seconds = time.perf_counter() - began
     return Verdict(file, truth, found, seconds, "; ".join(broken), messages)
 
 
-def _is(path: str, file: Path) -> bool:
-    return Path(path).resolve() == file.resolve()
+def _line(source: Source | None, file: Path) -> int:
+    """Return the line of a finding in a program; 0: it has none there."""
+    here = source is not None and Path(source.file).resolve() == file.resolve()
+    return source.line if source is not None and here else 0
 
 
 def summary(verdicts: Sequence[Verdict]) -> Iterator[str]:

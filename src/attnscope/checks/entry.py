@@ -79,7 +79,7 @@ def check(
 
 
 def _refuse_unknown_names(subject: Subject) -> None:
-    """Refuse an `expect` that names an input which the forward doesn't take: nothing would be read.
+    """Refuse an `expect` that names an input or an axis that isn't there: nothing would be read.
 
     Where the forward takes any names at all (`**kwargs`), those that it was given count.
     """
@@ -98,6 +98,14 @@ def _refuse_unknown_names(subject: Subject) -> None:
             f"{subject.name} has no input {name!r}; it takes {', '.join(taken)}",
             _hint(name, taken),
         )
+    axes = max((tensor.dim() for _, tensor in given.tensors()), default=0)
+    for key in ("batch_axis", "sequence_axis"):
+        if subject.expect.get(key, 0) >= max(axes, 1):
+            raise InputError(
+                f"reading expect {key}",
+                f"it is {subject.expect[key]}, and the inputs have at most {axes} axes",
+                "count the axes from 0",
+            )
 
 
 def _hint(name: str, taken: Iterable[str]) -> str:

@@ -21,7 +21,7 @@ def _whole(value: object) -> bool:
 
 
 def _axis(value: object) -> bool:
-    return _whole(value) and value in {0, 1}
+    return _whole(value) and isinstance(value, int) and value >= 0
 
 
 def _factor(value: object) -> bool:
@@ -68,8 +68,8 @@ KEYS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "documents": (_text, "the name of the input with a document id per token"),
     "scale": (_factor, "a number above 0"),
     "softcap": (_factor, "a number above 0"),
-    "batch_axis": (_axis, "0 or 1"),
-    "sequence_axis": (_axis, "0 or 1"),
+    "batch_axis": (_axis, "the number of an axis, from 0"),
+    "sequence_axis": (_axis, "the number of an axis, from 0"),
     "cache": (_text, 'the name of the argument that takes the past, or "self"'),
     "positions": (_positions, "the name of the position input, or false"),
     "dropout": (_dropout, '"off in eval" or "on in eval"'),

@@ -5,27 +5,41 @@ from __future__ import annotations
 import linecache
 import re
 import traceback
+from pathlib import Path
+
+import torch
 
 from attnscope.calls.source import Source
-from attnscope.capture.place import is_the_users
 
-__all__ = ["is_installed", "line_of"]
+__all__ = ["is_installed", "is_the_users", "line_of"]
+
+_NOT_THE_USERS = (
+    str(Path(torch.__file__).resolve().parent),
+    str(Path(__file__).resolve().parents[1]),
+)
+_CELL = "<ipython-input"
+"""How IPython names what is typed; other names in brackets are of code made at run time."""
 
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
-
-
-def is_installed(file: str) -> bool:
-    """Return whether a file is of an installed package, and so not the author's own."""
-    return _INSTALLED.search(file) is not None
 
 
 def line_of(error: BaseException) -> Source | None:
     """Return the innermost line outside PyTorch and attnscope; None: there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if is_the_users(f.filename) and not f.filename.startswith("<")]
+    own = [frame for frame in frames if is_the_users(frame.filename)]
     if not own:
         return None
     last = own[-1]
     line = last.lineno or 0
     code = linecache.getline(last.filename, line).strip()
     return Source(last.filename, line, last.name, code)
+
+
+def is_the_users(file: str) -> bool:
+    """Return whether a file is neither PyTorch's nor attnscope's own, nor made at run time."""
+    return not file.startswith(_NOT_THE_USERS) and (file[:1] != "<" or file.startswith(_CELL))
+
+
+def is_installed(file: str) -> bool:
+    """Return whether a file is of an installed package, and so not the author's own."""
+    return _INSTALLED.search(file) is not None

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
-from attnscope.capture.place import is_the_users
+from attnscope.checks.lines import is_the_users
 
 __all__ = ["Raised", "raised_at"]
 
@@ -60,8 +60,7 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
 
 
 def _is_own(frame: FrameType) -> bool:
-    file = frame.f_code.co_filename
-    return is_the_users(file) and not file.startswith("<")
+    return is_the_users(frame.f_code.co_filename)
 
 
 def _speaks(frame: FrameType, line: int) -> bool:

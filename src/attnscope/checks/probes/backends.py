@@ -25,6 +25,7 @@ from attnscope.checks.probes.toggled_arguments import toggled_arguments
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.scoring.switches import Switch, switches_of, turned
+from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.side import Side
@@ -34,7 +35,6 @@ __all__ = ["Disagreement", "backends"]
 _ASKED = re.compile(
     r"^(need_weights|output_attentions|return_(attn|attention|weights|attentions))$"
 )
-_LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.")
 _APART = 1e-4
 """Relative difference from which two ways are called different, where noise says nothing else."""
 
@@ -155,7 +155,7 @@ _Way = tuple[str, Callable[[], Tensor], Callable[[], Side]]
 
 
 def _ways(subject: Subject) -> Iterator[_Way]:
-    if subject.model is None or type(subject.model).__module__.startswith(_LIBRARIES):
+    if subject.model is None or is_of_library(subject.model):
         return
     for switch in switches_of(subject.model):
         yield _by_switch(subject, switch)
@@ -287,7 +287,11 @@ def _from_softmax(call: Call, scale: float) -> tuple[float | None, float]:
 
 def _by_kernel(subject: Subject) -> Iterator[Disagreement]:
     """Run the fused kernels of the base run on their very tensors, by each backend there is."""
-    done = 0
+    done, tensors = 0, subject.base.tape.tensors
+
+    def given(leaf: Any) -> Any:
+        return tensors[leaf.index].detach() if isinstance(leaf, Value) else leaf
+
     for call in subject.calls:
         course = course_of(subject, call) if call.kind == "sdpa" else None
         operation = course.main[0] if course is not None and len(course.main) == 1 else None
@@ -296,11 +300,6 @@ def _by_kernel(subject: Subject) -> Iterator[Disagreement]:
         done += 1
         if done > _MOST_CALLS:
             return
-        tensors = subject.base.tape.tensors
-
-        def given(leaf: Any) -> Any:
-            return tensors[leaf.index].detach() if isinstance(leaf, Value) else leaf  # noqa: B023
-
         args, named = map_leaves(operation.args, given), map_leaves(dict(operation.kwargs), given)
         yield from _kernels(call, args, named)
 

@@ -27,6 +27,9 @@ _TRIED = 2
 _FAR = 1e-3
 """Of the largest bias: what differs by less is rounding of a lower precision."""
 
+_LEAST = 1e-2
+"""A bias of which no entry is larger changes no weight that anybody could see."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoneMask:
@@ -121,7 +124,7 @@ def _compared(
     if here.shape != there.shape or not bool(here.isfinite().all() & there.isfinite().all()):
         return None
     gap = (here - there).abs()
-    wrong = (gap > _FAR * there.abs().max().clamp_min(1e-12)).flatten(2).any(-1)
+    wrong = (gap > _FAR * there.abs().max().clamp_min(_LEAST)).flatten(2).any(-1)
     if not bool(wrong.any()):
         return None
     return LoneMask(seen, operation, sample, int(wrong.sum()), wrong.numel(), float(gap.max()))

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
-from attnscope.capture.place import is_the_users
 from attnscope.checks.comparing import gap_of
 from attnscope.checks.influence import moved
+from attnscope.checks.lines import is_the_users
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.reading import UNREADABLE

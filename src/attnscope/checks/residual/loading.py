@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from attnscope.calls.held import has_values
 from attnscope.calls.source import Source
-from attnscope.capture.place import is_the_users
+from attnscope.checks.lines import is_the_users
 
 __all__ = ["Load", "loads_of", "loads_watched"]
 

@@ -132,8 +132,8 @@ RULE = Rule(
     severity="error",
     what=(
         "The mask is read the wrong way round: queries attend to exactly what it was to hide. "
-        "nn.MultiheadAttention, nn.Transformer and masked_fill read True as hidden; "
-        "F.scaled_dot_product_attention and Hugging Face's attention_mask read True (1) as visible."
+        "True means hidden to nn.MultiheadAttention, nn.Transformer and masked_fill, and visible "
+        "to F.scaled_dot_product_attention and in Hugging Face's attention_mask (1)."
     ),
     why=(
         "Both conventions have the same shapes, nothing raises and the loss still falls. A "

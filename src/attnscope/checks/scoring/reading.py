@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.checks.course import CONTRACTIONS
+from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.errors import AttnscopeError
 
@@ -30,8 +31,6 @@ UNREADABLE = (AttnscopeError, RuntimeError, LookupError, ValueError, TypeError)
 
 _LARGEST = 1 << 24
 """Entries of a matrix of weights that is looked at whole."""
-
-_LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.nn")
 
 
 def weights_met(subject: Subject, call: Call) -> Tensor | None:
@@ -82,7 +81,7 @@ def owner_of(subject: Subject, call: Call) -> nn.Module | None:
 def is_of_a_library(subject: Subject, call: Call) -> bool:
     """Return whether a library wrote the module that made a call."""
     owner = owner_of(subject, call)
-    return owner is not None and type(owner).__module__.startswith(_LIBRARIES)
+    return owner is not None and is_of_library(owner)
 
 
 def path_back(subject: Subject, value: int, weights: Collection[int]) -> Iterator[Operation]:

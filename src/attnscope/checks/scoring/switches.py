@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from attnscope.checks.subject.code import tree_of
+from attnscope.checks.subject.code import is_of_library, tree_of
 
 __all__ = ["Switch", "switches_of", "turned"]
 
@@ -21,7 +21,6 @@ _NAME = re.compile(
     r"kernel|slow|fast|reference|scaled_dot_product)"
 )
 _CHOICE = re.compile(r"impl|backend|kernel|attn|attention|mode|method|engine")
-_LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.")
 _CONFIGS = ("config", "cfg", "args", "hparams", "params", "conf")
 _MOST = 4
 """Other values of one attribute that are tried."""
@@ -45,7 +44,7 @@ def switches_of(model: nn.Module) -> Iterator[Switch]:
     Which other names there are is read from the code: what an attribute is compared with, and the
     keys of tables of ways.
     """
-    modules = [m for m in model.modules() if not type(m).__module__.startswith(_LIBRARIES)]
+    modules = [m for m in model.modules() if not is_of_library(m)]
     owners: dict[str, list[Any]] = {}
     for owner in _with_configs(modules):
         for name, value in _attributes(owner).items():

@@ -17,13 +17,21 @@ from attnscope.checks.subject.names import BATCH_NAMES, LENGTH_NAMES
 __all__ = [
     "batch_axis_in_code",
     "batch_axis_in_words",
+    "is_of_library",
     "names_of_sizes",
     "own_classes",
     "tree_of",
     "trees",
 ]
 
-_LIBRARIES = ("torch", "attnscope.nn")
+_LIBRARIES = ("torch.", "torchaudio.", "torchvision.", "attnscope.nn")
+_OF_MODELS = ("diffusers.", "timm.", "transformers.")
+"""Libraries whose classes are read, too, as what a model is made of."""
+
+
+def is_of_library(module: object) -> bool:
+    """Return whether a library wrote the class of a module, so that its author has no say in it."""
+    return type(module).__module__.startswith((*_LIBRARIES, *_OF_MODELS))
 
 
 def own_classes(model: Any) -> list[type]:

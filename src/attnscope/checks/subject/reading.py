@@ -112,6 +112,11 @@ class _Reader:
             return Stream(name, kind, axis, None, memory, said is not None, why)
         if tensor.dim() == (1 if kind == "ids" else 2):
             return Stream(name, kind, None, 0, memory, why="one sample without a batch axis")
+        tokens = int(self.expect.get("sequence_axis", 0))
+        if 1 < tokens < tensor.dim():  # (batch, features, length), as convolutions have it
+            batch = int(self.expect.get("batch_axis", 0))
+            why = f"declared: sequence_axis = {tokens}"
+            return Stream(name, kind, batch, tokens, memory, certain=True, why=why)
         axis, why = self._batch_axis(name, tensor)
         return Stream(name, kind, axis, 1 - axis, memory, bool(why), why or "assumed: batch first")
 

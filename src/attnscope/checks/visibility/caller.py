@@ -12,8 +12,7 @@ from typing import Any
 from torch import nn
 
 from attnscope.calls.source import Source
-from attnscope.capture.place import is_the_users
-from attnscope.checks.lines import is_installed
+from attnscope.checks.lines import is_installed, is_the_users
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
