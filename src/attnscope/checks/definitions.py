@@ -99,6 +99,15 @@ def mentions(node: ast.AST, *names: str) -> bool:
     return any(getattr(each, "attr", getattr(each, "id", None)) in names for each in ast.walk(node))
 
 
+def calls(node: ast.AST, names: Collection[str]) -> bool:
+    """Return whether a function or method of one of these names is called in a statement."""
+    return any(
+        isinstance(each, ast.Call)
+        and getattr(each.func, "attr", getattr(each.func, "id", "")) in names
+        for each in ast.walk(node)
+    )
+
+
 def owner_of(model: nn.Module, path: str) -> nn.Module | None:
     """Return the module that holds a parameter."""
     try:
@@ -250,15 +259,7 @@ def filled(model: nn.Module, path: str) -> Source | None:
 
 def fills_anything(model: nn.Module) -> bool:
     """Return whether the author's own code gives any parameter its first values."""
-    return any(_fills(node) for _, node in statements(model))
-
-
-def _fills(node: ast.AST) -> bool:
-    return any(
-        isinstance(each, ast.Call)
-        and getattr(each.func, "attr", getattr(each.func, "id", "")) in _FILLS
-        for each in ast.walk(node)
-    )
+    return any(calls(node, _FILLS) for _, node in statements(model))
 
 
 def _names_a_part(node: ast.AST) -> bool:
@@ -292,14 +293,6 @@ def _is_loose(node: ast.AST) -> bool:
 
 def calls_of(run: Any, function: str) -> Source | None:
     """Return the last line of a model's own code that calls a function or method of that name."""
-
-    def fits(node: ast.AST) -> bool:
-        return any(
-            isinstance(each, ast.Call)
-            and getattr(each.func, "attr", getattr(each.func, "id", "")) == function
-            for each in ast.walk(node)
-        )
-
     if function == "forward":
         return None
-    return last_where(run, fits)
+    return last_where(run, lambda node: calls(node, {function}))

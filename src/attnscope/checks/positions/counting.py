@@ -8,7 +8,7 @@ from torch import nn
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import first_where
+from attnscope.checks.definitions import calls, first_where
 from attnscope.checks.lines import is_installed
 from attnscope.checks.positions.constants import contents, varies
 from attnscope.checks.residual.graph import behind
@@ -66,15 +66,7 @@ def _call_of_library(subject: Subject) -> Source | None:
         for name, module in subject.model.named_modules()
         if name and _is_library(module) and not _is_library(_parent(subject.model, name))
     }
-
-    def fits(node: ast.AST) -> bool:
-        return any(
-            isinstance(each, ast.Call)
-            and getattr(each.func, "attr", getattr(each.func, "id", "")) in names
-            for each in ast.walk(node)
-        )
-
-    return first_where(subject.run, fits)
+    return first_where(subject.run, lambda node: calls(node, names))
 
 
 def _is_library(module: nn.Module) -> bool:

@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from attnscope.calls.call import Call
 from attnscope.calls.program import Value, map_leaves
 from attnscope.calls.source import Source
+from attnscope.checks.comparing import finite_gap
 from attnscope.checks.course import course_of
 from attnscope.checks.probe import probe
 from attnscope.checks.probes.recomputed import what_parts
@@ -73,7 +74,7 @@ def backends(subject: Subject) -> tuple[Disagreement, ...]:
             other = run()
         except Skipped:
             continue
-        gap = _gap(subject.output, other)
+        gap = finite_gap(subject.output, other)
         if not subject.output.numel():
             break
         limit = max(subject.noise, _APART * float(subject.output.abs().nan_to_num().max()))
@@ -146,7 +147,7 @@ def _is_of_padding(subject: Subject) -> bool:
         pair = subject.main_output(given), subject.main_output(given, train=True)
     except Skipped:
         return False
-    gap = _gap(*pair)
+    gap = finite_gap(*pair)
     limit = max(subject.noise, _APART * float(pair[0].abs().nan_to_num().max()))
     return gap is not None and gap <= limit
 
@@ -216,14 +217,6 @@ def _is_alike_in_train(subject: Subject) -> bool:
     return torch.equal(*runs)
 
 
-def _gap(before: Tensor, after: Tensor) -> float | None:
-    if before.shape != after.shape:
-        return None
-    gap = (before.double() - after.double()).abs()
-    gap = gap[before.isfinite() & after.isfinite()]  # empty rows are told by AS203
-    return float(gap.max()) if gap.numel() else None
-
-
 def _explained(
     subject: Subject, switch: str, gap: float, limit: float, other: Side
 ) -> Disagreement:
@@ -282,7 +275,7 @@ def _from_softmax(call: Call, scale: float) -> tuple[float | None, float]:
     right = recipe.weigh(scores.softmax(-1), v)
     eps = torch.finfo(call.v.dtype).eps
     limit = max(64 * eps, 10 * _APART) * float(right.abs().nan_to_num().max())
-    return _gap(right, call.context().detach().double()), limit
+    return finite_gap(right, call.context().detach().double()), limit
 
 
 def _by_kernel(subject: Subject) -> Iterator[Disagreement]:
@@ -319,7 +312,7 @@ def _kernels(call: Call, args: tuple[Any, ...], named: dict[str, Any]) -> Iterat
         try:
             with warnings.catch_warnings(), torch.no_grad(), sdpa_kernel(backend):
                 warnings.simplefilter("ignore")  # why a backend does not take them
-                gap = _gap(right, F.scaled_dot_product_attention(*args, **named))
+                gap = finite_gap(right, F.scaled_dot_product_attention(*args, **named))
         except UNREADABLE:
             continue  # the backend does not take them
         if gap is not None and gap > limit:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
+from attnscope.checks.comparing import finite_gap
 from attnscope.checks.course import course_of
 from attnscope.checks.probe import probe
 from attnscope.checks.probes.recomputed import what_parts
@@ -81,7 +82,7 @@ def other_implementation(subject: Subject) -> Parting | None:
         before = subject.main_output(given)
     with set_to(subject.model, other):
         after = subject.main_output(given)
-    gap = _gap(before, after, real)
+    gap = finite_gap(before, after, real)
     scale = float(before.abs().nan_to_num(0.0, 0.0, 0.0).max()) if before.numel() else 0.0
     limit = max(_TIMES * subject.noise, _APART * scale)
     if gap is None or gap <= limit:
@@ -138,15 +139,6 @@ def _real(subject: Subject, given: Given, output: Tensor) -> Tensor | None:
     shape[samples], shape[tokens] = output.shape[samples], output.shape[tokens]
     ordered = real if samples < tokens else real.mT
     return ordered.reshape(shape) if ordered.numel() == shape[samples] * shape[tokens] else None
-
-
-def _gap(before: Tensor, after: Tensor, real: Tensor | None) -> float | None:
-    if before.shape != after.shape:
-        return None
-    gap = (before.double() - after.double()).abs()
-    counted = before.isfinite() & after.isfinite()
-    gap = gap[counted if real is None else counted & real.to(gap.device)]
-    return float(gap.max()) if gap.numel() else None
 
 
 def _first_parting(subject: Subject, given: Given, other: str) -> tuple[Call | None, str] | None:

@@ -69,24 +69,24 @@ RULE = Rule(
     name="backend-disagreement",
     severity="warning",
     what=(
-        "A model has two ways to compute its attention (a fused kernel and a manual one, with "
-        "and without weights, train and eval), and they give different results on the same "
-        "inputs, beyond rounding."
+        "A model has two ways to compute its attention (a fused kernel and a manual one, with and "
+        "without weights, train and eval), and they give different results on the same inputs, "
+        "beyond rounding."
     ),
     why=(
-        "Which one runs depends on the device, on a flag or on whether weights are asked for: "
-        "the model that is evaluated is not the one that was trained."
+        "Which one runs depends on the device, on a flag or on whether weights are asked for: the "
+        "model that is evaluated is not the one that was trained."
     ),
     fix=(
         "Give both ways the same scale, mask, bias and cap: hand scale= and attn_mask= to the "
         "kernel, and where it has no such argument (a soft cap) don't take that way."
     ),
     proof=(
-        "Flags of the author's modules that choose a kernel (names with flash, fused, sdpa and "
-        "the like), names of ways (backend = 'sdpa'), arguments that ask for weights, and train "
-        "mode where nothing is random are turned over, one at a time: the main output must not "
-        "move by more than the noise of the run and 1e-4 of its largest entry. Fused kernels are "
-        "also run by every backend that takes them, on the very tensors with their strides and on "
+        "Flags of the author's modules that choose a kernel (names with flash, fused, sdpa and the "
+        "like), names of ways (backend = 'sdpa'), arguments that ask for weights, and train mode "
+        "where nothing is random are turned over, one at a time: the main output must not move by "
+        "more than the noise of the run and 1e-4 of its largest entry. Fused kernels are also run "
+        "by every backend that takes them, on the very tensors with their strides and on "
         "contiguous copies. Attention in blocks is compared with the softmax over all keys of its "
         "q, k and v, in float64 (0.1 %). A Hugging Face model is run whole by its other "
         "attn_implementation (eager or sdpa; eager, for a function of one's own), with padding "

@@ -38,29 +38,29 @@ RULE = Rule(
     severity="error",
     what=(
         "The model's config names a scale (query_pre_attn_scalar, attention_multiplier), a soft "
-        "cap, a sink, a window, a rotary base or a rotary share, and attention is computed "
-        "without it or with another one."
+        "cap, a sink, a window, a rotary base or a rotary share, and attention is computed without "
+        "it or with another one."
     ),
     why=(
-        "Checkpoints of that config were trained with the setting. Without it the model is "
-        "fluent and worse, often only at length, and no shape tells."
+        "Checkpoints of that config were trained with the setting. Without it the model is fluent "
+        "and worse, often only at length, and no shape tells."
     ),
     fix=(
-        "Hand the setting on: scaling = config.query_pre_attn_scalar ** -0.5 as scale=, the cap "
-        "as cap * tanh(scores / cap) before the mask, config.rope_theta to the rotary tables. A "
+        "Hand the setting on: scaling = config.query_pre_attn_scalar ** -0.5 as scale=, the cap as "
+        "cap * tanh(scores / cap) before the mask, config.rope_theta to the rotary tables. A "
         "setting that is not meant to be used should not be in the config."
     ),
     proof=(
-        "Scale, cap, sinks and mask are read off the recorded operations of each call and "
-        "compared with the config, the cap also with `expect` (0.1 %). The rotary base and width "
-        "are fitted from the angles of the recorded tables: frequencies must be base^(-j/n) from "
-        "1 down, and the base must be the configured one within 1 %."
+        "Scale, cap, sinks and mask are read off the recorded operations of each call and compared "
+        "with the config, the cap also with `expect` (0.1 %). The rotary base and width are fitted "
+        "from the angles of the recorded tables: frequencies must be base^(-j/n) from 1 down, and "
+        "the base must be the configured one within 1 %."
     ),
     limits=(
         "Known are settings by the names that public configs use, found as config, cfg, args or "
-        "hparams of the model or its attention. A window shows only where the inputs are "
-        "longer. Scaled rotary embeddings (rope_scaling) are left alone, and so is what a "
-        "library computes from its own config."
+        "hparams of the model or its attention. A window shows only where the inputs are longer. "
+        "Scaled rotary embeddings (rope_scaling) are left alone, and so is what a library computes "
+        "from its own config."
     ),
     sources=(
         "https://github.com/huggingface/transformers/issues/31891",

@@ -70,9 +70,8 @@ RULE = Rule(
     name="coupled-scale",
     severity="error",
     what=(
-        "Scores are scaled (or shifted) by a statistic over more than their own row: the "
-        "standard deviation or the largest entry of the whole tensor, or a count over the "
-        "batch."
+        "Scores are scaled (or shifted) by a statistic over more than their own row: the standard "
+        "deviation or the largest entry of the whole tensor, or a count over the batch."
     ),
     why=(
         "What a sample gets depends on what else is in the batch, and under a causal mask on "
@@ -80,22 +79,22 @@ RULE = Rule(
         "token, is another one than was trained."
     ),
     fix=(
-        "Divide by a constant, head_dim ** 0.5. A scale that adapts may be learned, or follow "
-        "from one row alone: a statistic with dim=-1 and keepdim=True, of visible keys only."
+        "Divide by a constant, head_dim ** 0.5. A scale that adapts may be learned, or follow from "
+        "one row alone: a statistic with dim=-1 and keepdim=True, of visible keys only."
     ),
     proof=(
         "In float64, q and k of one sample (then of the last token of a causal call, then all "
-        "inputs of one sample) are changed: the scores of other samples, or of earlier tokens "
-        "with one another, must not move at all. The line is that of the first operation "
-        "between q·k and the softmax whose result moves where it should not. Weights must not move "
-        "by 0.001: where a shift of the scores (one maximum for all) does not cancel in the "
-        "normaliser, the line is that of the division. A scale that is a "
-        "plain number (as of .item()) is compared between runs in which another sample, or a later "
-        "token, is another one, to 1e-5 of itself."
+        "inputs of one sample) are changed: the scores of other samples, or of earlier tokens with "
+        "one another, must not move at all. The line is that of the first operation between q·k "
+        "and the softmax whose result moves where it should not. Weights must not move by 0.001: "
+        "where a shift of the scores (one maximum for all) does not cancel in the normaliser, the "
+        "line is that of the division. A scale that is a plain number (as of .item()) is compared "
+        "between runs in which another sample, or a later token, is another one, to 1e-5 of "
+        "itself."
     ),
     limits=(
-        "Statistics over the heads or the keys of one query are not looked at: normalised rows "
-        "are a design."
+        "Statistics over the heads or the keys of one query are not looked at: normalised rows are "
+        "a design."
     ),
     sources=(
         "https://arxiv.org/abs/1706.03762",

@@ -44,20 +44,20 @@ RULE = Rule(
     name="dead-head",
     severity="note",
     what=(
-        "A head's context does not change what the output projection returns: its values, or "
-        "its part of the projection, are zero."
+        "A head's context does not change what the output projection returns: its values, or its "
+        "part of the projection, are zero."
     ),
     why=(
         "The head costs memory and time for nothing. In a trained or pruned model that is often "
         "meant; in a new one it points at an initialisation or a copy that went wrong."
     ),
     fix=(
-        "Prune the head, or look at how its values and its columns of the output projection "
-        "came to be zero."
+        "Prune the head, or look at how its values and its columns of the output projection came "
+        "to be zero."
     ),
     proof=(
-        "Each head's context is set to zero in float64: the output of the attention must move "
-        "by more than a millionth of what the head that matters most moves it by."
+        "Each head's context is set to zero in float64: the output of the attention must move by "
+        "more than a millionth of what the head that matters most moves it by."
     ),
     limits=(
         "Where all heads add nothing (an output projection that starts at zero, a closed gate) "

@@ -46,13 +46,13 @@ RULE = Rule(
     name="diagonal-head",
     severity="note",
     what=(
-        "In a head each position gives nearly all its weight to itself: it moves nothing "
-        "between tokens."
+        "In a head each position gives nearly all its weight to itself: it moves nothing between "
+        "tokens."
     ),
     why=(
-        "The head is a linear layer at the price of attention. One such head is a habit; a "
-        "layer of them means that scores are too large, or that tokens are not told apart by "
-        "more than themselves."
+        "The head is a linear layer at the price of attention. One such head is a habit; a layer "
+        "of them means that scores are too large, or that tokens are not told apart by more than "
+        "themselves."
     ),
     fix=(
         "Look at the scale (AS301) and the initialisation (AS901) where it is not trained; else "

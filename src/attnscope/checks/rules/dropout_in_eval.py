@@ -63,15 +63,14 @@ RULE = Rule(
     ),
     fix=(
         "Pass the mode on: dropout_p=self.p if self.training else 0.0 for "
-        "F.scaled_dot_product_attention, training=self.training for F.dropout; keep nn.Dropout "
-        "in the constructor, in an nn.ModuleList where "
-        "there are several. Dropout in eval on purpose is declared by expect dropout = "
-        '"on in eval".'
+        "F.scaled_dot_product_attention, training=self.training for F.dropout; keep nn.Dropout in "
+        "the constructor, in an nn.ModuleList where there are several. Dropout in eval on purpose "
+        'is declared by expect dropout = "on in eval".'
     ),
     proof=(
         "The model is run in eval mode with two seeds; the rule fires where an operation that "
-        "drops was recorded and the outputs differ by more than 1e-6 of their size, while the "
-        "same seed gives the same."
+        "drops was recorded and the outputs differ by more than 1e-6 of their size, while the same "
+        "seed gives the same."
     ),
     limits="Other random parts (sampled latents, added noise) are no dropout and are left alone.",
     sources=(

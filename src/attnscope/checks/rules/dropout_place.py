@@ -51,8 +51,8 @@ RULE = Rule(
     severity="warning",
     what="Attention dropout acts on the scores, or on q, k or v, where it belongs on the weights.",
     why=(
-        "A score that is dropped becomes 0, which is an ordinary score: the key isn't removed, "
-        "and keys with negative scores even gain weight. The rescaling by 1/(1 - p) changes the "
+        "A score that is dropped becomes 0, which is an ordinary score: the key isn't removed, and "
+        "keys with negative scores even gain weight. The rescaling by 1/(1 - p) changes the "
         "temperature. A mask that is added before is dropped too. It only shows as noise in "
         "training."
     ),
@@ -61,9 +61,9 @@ RULE = Rule(
         "dropout_p. Residual dropout belongs behind the output projection."
     ),
     proof=(
-        "The model is run in train mode and every operation written down; the rule fires where "
-        "an active dropout lies between q·k and the softmax, or between a projection and q, k or "
-        "v, and none acts on the weights."
+        "The model is run in train mode and every operation written down; the rule fires where an "
+        "active dropout lies between q·k and the softmax, or between a projection and q, k or v, "
+        "and none acts on the weights."
     ),
     limits=(
         "Dropout on q, k or v beside dropout on the weights is left alone (graph attention does "

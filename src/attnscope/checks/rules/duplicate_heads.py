@@ -47,8 +47,8 @@ RULE = Rule(
     name="duplicate-heads",
     severity="note",
     what=(
-        "Two heads have the same context on all inputs: one layer that was put into a list "
-        "several times, or weights that were copied."
+        "Two heads have the same context on all inputs: one layer that was put into a list several "
+        "times, or weights that were copied."
     ),
     why="Equal heads get equal gradients and stay equal: the model has fewer heads than it says.",
     fix=(

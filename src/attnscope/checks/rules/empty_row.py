@@ -83,25 +83,25 @@ RULE = Rule(
         "padding, or a sample with nothing in it."
     ),
     why=(
-        "A softmax over nothing but -inf is NaN, and one NaN spreads over its sample, the loss "
-        "and all gradients. With a finite fill all keys are equally bad, so the row is an "
-        "average over just what was to be hidden, and nothing says so."
+        "A softmax over nothing but -inf is NaN, and one NaN spreads over its sample, the loss and "
+        "all gradients. With a finite fill all keys are equally bad, so the row is an average over "
+        "just what was to be hidden, and nothing says so."
     ),
     fix=(
-        "Let every query see itself (mask | torch.eye(length, dtype=torch.bool)), give "
-        "attention a key that is always there (add_zero_attn=True), or set the context of such "
-        "rows to zero before it is read."
+        "Let every query see itself (mask | torch.eye(length, dtype=torch.bool)), give attention a "
+        "key that is always there (add_zero_attn=True), or set the context of such rows to zero "
+        "before it is read."
     ),
     proof=(
-        "The keys that each query sees are read off the operations that hide them. The rule "
-        "fires where a query sees none and its context is NaN and the output has NaN; or where "
-        "its weights are spread over hidden keys and, when its context is changed in float64, "
-        "the output of a real token or of a pooled sample moves."
+        "The keys that each query sees are read off the operations that hide them. The rule fires "
+        "where a query sees none and its context is NaN and the output has NaN; or where its "
+        "weights are spread over hidden keys and, when its context is changed in float64, the "
+        "output of a real token or of a pooled sample moves."
     ),
     limits=(
         "Rows that nobody reads (padded queries) are left alone, and so are kernels that give "
-        "zeros for such rows. Only the given inputs are looked at: another batch may have "
-        "empty rows that this one has not."
+        "zeros for such rows. Only the given inputs are looked at: another batch may have empty "
+        "rows that this one has not."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/103749",

@@ -53,16 +53,16 @@ RULE = Rule(
     name="entropy-collapse",
     severity="warning",
     what=(
-        "The entropy of attention, over all heads of a call, is near zero: each query looks at "
-        "one key. A single run gives a note; a fall over training steps is a warning."
+        "The entropy of attention, over all heads of a call, is near zero: each query looks at one "
+        "key. A single run gives a note; a fall over training steps is a warning."
     ),
     why=(
         "Entropy that falls to zero goes with oscillating losses and divergence. Trained models "
         "have single heads of this kind by right; whole layers of them are rare."
     ),
     fix=(
-        "In training: a lower learning rate or longer warm-up, QK-norm or a cap on the scores. "
-        "At initialisation, look for a missing scale (AS301) or too large weights (AS901)."
+        "In training: a lower learning rate or longer warm-up, QK-norm or a cap on the scores. At "
+        "initialisation, look for a missing scale (AS301) or too large weights (AS901)."
     ),
     proof=(
         "The mean entropy of all rows of a call that see more than one key, divided by the "

@@ -138,17 +138,17 @@ RULE = Rule(
     name="head-scramble",
     severity="error",
     what=(
-        "Splitting or merging heads by a view or reshape of the wrong axis order: what is called "
-        "a head holds pieces of several tokens, or what is called a token holds pieces of several."
+        "Splitting or merging heads by a view or reshape of the wrong axis order: what is called a "
+        "head holds pieces of several tokens, or what is called a token holds pieces of several."
     ),
     why=(
-        "The shapes are right and the scramble is the same at every step, so a model trains "
-        "around it and learns worse. Masks then hide the wrong things: a causal mask no longer "
-        "keeps the future out."
+        "The shapes are right and the scramble is the same at every step, so a model trains around "
+        "it and learns worse. Masks then hide the wrong things: a causal mask no longer keeps the "
+        "future out."
     ),
     fix=(
-        "Split the last axis first and move it afterwards: "
-        "x.view(batch, length, heads, head_dim).transpose(1, 2)."
+        "Split the last axis first and move it afterwards: x.view(batch, length, heads, "
+        "head_dim).transpose(1, 2)."
     ),
     proof=(
         "Single tokens of what the projection receives are changed, one at a time, in float64: "
@@ -160,8 +160,8 @@ RULE = Rule(
     ),
     limits=(
         "Convolutions and poolings, whose neighbours share places, are left alone, and so is a "
-        "single head. The order of features inside a head can't be judged without a reference: "
-        "see attnscope verify."
+        "single head. The order of features inside a head can't be judged without a reference: see "
+        "attnscope verify."
     ),
     sources=(
         "https://github.com/meta-pytorch/opacus/issues/774",

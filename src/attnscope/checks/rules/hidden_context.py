@@ -111,7 +111,8 @@ RULE = Rule(
     ),
     fix=(
         "Leave out is_causal or the triangle in an encoder; compare positions with the lengths "
-        "themselves (steps < lengths); fill above the diagonal alone: torch.triu(ones, diagonal=1)."
+        "themselves (steps < lengths); fill above the diagonal alone: torch.triu(ones, "
+        "diagonal=1)."
     ),
     proof=(
         "Each attention is run by itself in float64 with single tokens changed and its queries "

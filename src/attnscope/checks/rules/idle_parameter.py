@@ -59,8 +59,8 @@ RULE = Rule(
     fix="Use it in the forward, or remove it; build an optional one only where it is used.",
     proof=(
         "Every operation of a run is written down: the rule fires where no way leads from a "
-        "parameter to any output. The parameters are then given other values, and the output "
-        "must move by exactly 0."
+        "parameter to any output. The parameters are then given other values, and the output must "
+        "move by exactly 0."
     ),
     limits=(
         "Only the modules that attended in this run are looked at. Left alone: frozen parameters "

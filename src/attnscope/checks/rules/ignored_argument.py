@@ -147,27 +147,27 @@ RULE = Rule(
     name="ignored-argument",
     severity="warning",
     what=(
-        "A mask, a length, a window, a cap or positions are given, and nothing depends on "
-        "them: not handed on, read by one branch only, or the result of a fill that isn't in "
-        "place is dropped."
+        "A mask, a length, a window, a cap or positions are given, and nothing depends on them: "
+        "not handed on, read by one branch only, or the result of a fill that isn't in place is "
+        "dropped."
     ),
     why=(
         "Whoever calls the model believes that padding is hidden, or a window kept. Nothing "
         "raises, and the model computes something else."
     ),
     fix=(
-        "Hand it on to every attention call, in every branch; keep the result: "
-        "scores = scores.masked_fill(mask, fill). Take away arguments that are not used."
+        "Hand it on to every attention call, in every branch; keep the result: scores = "
+        "scores.masked_fill(mask, fill). Take away arguments that are not used."
     ),
     proof=(
         "The argument is given other values, its opposite among them: every output stays as it "
-        "was, bit for bit. Or a function around attention is given it and no line of that "
-        "function reads it; where it takes one and was given none, that is a note."
+        "was, bit for bit. Or a function around attention is given it and no line of that function "
+        "reads it; where it takes one and was given none, that is a note."
     ),
     limits=(
-        "Arguments of models of torch and transformers themselves are not looked at; a value "
-        "that the model refuses counts as read. One that is read elsewhere (for positions, "
-        "say) but not by attention is seen only where a function of its own takes it."
+        "Arguments of models of torch and transformers themselves are not looked at; a value that "
+        "the model refuses counts as read. One that is read elsewhere (for positions, say) but not "
+        "by attention is seen only where a function of its own takes it."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/96941",

@@ -68,8 +68,8 @@ RULE = Rule(
     why=(
         "A projection multiplies the size of its input by std · √width. With std 1 at width 64 "
         "scores have a standard deviation of 64: the softmax is one-hot at the first step and "
-        "passes no gradient to q and k. With next to nothing, attention is an average that "
-        "hardly learns to be anything else."
+        "passes no gradient to q and k. With next to nothing, attention is an average that hardly "
+        "learns to be anything else."
     ),
     fix=(
         "Draw with std near 1/√width (nn.init.xavier_uniform_, or torch.randn(width, width) / "
@@ -79,8 +79,8 @@ RULE = Rule(
         "The rule measures what the projections of q and k do to the size of what they receive, "
         "and the scores that come of it. It speaks only of weights that are still drawn: "
         "independent entries, normal or uniform, with rows and columns of even size. It fires "
-        "where the gains multiply to more than 12 and scores spread by more than 6, or both "
-        "gains are below 0.005 and scores below 0.001."
+        "where the gains multiply to more than 12 and scores spread by more than 6, or both gains "
+        "are below 0.005 and scores below 0.001."
     ),
     limits=(
         "Trained weights are left alone, and so are weights that are exactly zero at the start, "

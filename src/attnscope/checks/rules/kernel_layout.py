@@ -76,14 +76,14 @@ RULE = Rule(
     ),
     fix=(
         "F.scaled_dot_product_attention reads (batch, heads, length, head_dim): call transpose(1, "
-        "2) on q, k and v first and on the result afterwards. flash-attn and xformers read "
-        "(batch, length, heads, head_dim)."
+        "2) on q, k and v first and on the result afterwards. flash-attn and xformers read (batch, "
+        "length, heads, head_dim)."
     ),
     proof=(
         "Single tokens of what the projection of k receives are changed, one at a time, in "
-        "float64: the rule fires where each token moves all positions of one row and no other "
-        "row, so that a row's keys are parts of one token. Where a kernel refused its operands, "
-        "their strides say why."
+        "float64: the rule fires where each token moves all positions of one row and no other row, "
+        "so that a row's keys are parts of one token. Where a kernel refused its operands, their "
+        "strides say why."
     ),
     limits="A module with one head, or one token, can't show it: give inputs with several of both.",
     sources=("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",),

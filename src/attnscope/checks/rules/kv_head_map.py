@@ -56,25 +56,25 @@ RULE = Rule(
     name="kv-head-map",
     severity="error",
     what=(
-        "In grouped-query attention, query head h belongs to kv head h // group. Here kv heads "
-        "are tiled (0, 1, 0, 1) instead of repeated (0, 0, 1, 1), k and v are expanded in "
-        "different ways, or a loop picks the wrong one."
+        "In grouped-query attention, query head h belongs to kv head h // group. Here kv heads are "
+        "tiled (0, 1, 0, 1) instead of repeated (0, 0, 1, 1), k and v are expanded in different "
+        "ways, or a loop picks the wrong one."
     ),
     why=(
         "Loaded checkpoints produce garbage, since every query head was trained with another kv "
-        "head. A model that is trained so from the start works, and can't be moved to any "
-        "kernel or library afterwards."
+        "head. A model that is trained so from the start works, and can't be moved to any kernel "
+        "or library afterwards."
     ),
     fix=(
-        "Repeat each kv head in place: k.repeat_interleave(group, dim=1) on the axis of heads, "
-        "or pass enable_gqa=True to F.scaled_dot_product_attention. In a loop: kv_head = head "
-        "// (heads // kv_heads)."
+        "Repeat each kv head in place: k.repeat_interleave(group, dim=1) on the axis of heads, or "
+        "pass enable_gqa=True to F.scaled_dot_product_attention. In a loop: kv_head = head // "
+        "(heads // kv_heads)."
     ),
     proof=(
-        "The recorded expansion is followed from the kv heads to the query heads, and copies "
-        "are compared entry by entry: the rule fires where query head h did not meet kv head h "
-        "// group. In a loop of single heads the k that each of them took are compared, and "
-        "counted against the kv heads that were computed."
+        "The recorded expansion is followed from the kv heads to the query heads, and copies are "
+        "compared entry by entry: the rule fires where query head h did not meet kv head h // "
+        "group. In a loop of single heads the k that each of them took are compared, and counted "
+        "against the kv heads that were computed."
     ),
     limits="With a single kv head, or as many as query heads, there is nothing to mix up.",
     sources=(

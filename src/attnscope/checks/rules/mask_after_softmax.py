@@ -44,28 +44,27 @@ RULE = Rule(
     name="mask-after-softmax",
     severity="error",
     what=(
-        "The mask is applied to the weights, after the softmax has already shared them out "
-        "over all keys, and the rows are not divided by what is left of them."
+        "The mask is applied to the weights, after the softmax has already shared them out over "
+        "all keys, and the rows are not divided by what is left of them."
     ),
     why=(
-        "Each row sums to less than one by a different amount, so outputs shrink with padding "
-        "or with position; and what was masked still shapes the rest, through the sum that the "
+        "Each row sums to less than one by a different amount, so outputs shrink with padding or "
+        "with position; and what was masked still shapes the rest, through the sum that the "
         "softmax divided by: the future leaks into a causal model."
     ),
     fix=(
-        "Mask the scores before the softmax: "
-        "scores.masked_fill(~mask, float('-inf')).softmax(-1). Or divide by what is left: "
-        "weights / weights.sum(-1, keepdim=True)."
+        "Mask the scores before the softmax: scores.masked_fill(~mask, float('-inf')).softmax(-1). "
+        "Or divide by what is left: weights / weights.sum(-1, keepdim=True)."
     ),
     proof=(
-        "In float64, an operation between the softmax and the product with v turns weights of "
-        "more than 1e-6 into 0 in rows that sum to 1 and keep others, by a mask that the "
-        "weights themselves did not make; and the sums that are left are not 1 by the time the "
-        "weights meet v, nor divided by afterwards."
+        "In float64, an operation between the softmax and the product with v turns weights of more "
+        "than 1e-6 into 0 in rows that sum to 1 and keep others, by a mask that the weights "
+        "themselves did not make; and the sums that are left are not 1 by the time the weights "
+        "meet v, nor divided by afterwards."
     ),
     limits=(
-        "Thresholds on the weights themselves (top-k, sparse attention) and rows that are "
-        "zeroed whole are designs of their own."
+        "Thresholds on the weights themselves (top-k, sparse attention) and rows that are zeroed "
+        "whole are designs of their own."
     ),
     sources=(
         "https://github.com/huggingface/pytorch-image-models/pull/2236",

@@ -99,9 +99,9 @@ RULE = Rule(
     name="mask-broadcast",
     severity="error",
     what=(
-        "The mask of one sample meets the scores of another: it is tiled in the wrong order "
-        "over heads or beams, or an axis is missing and it broadcasts over heads or queries "
-        "because sizes happen to agree."
+        "The mask of one sample meets the scores of another: it is tiled in the wrong order over "
+        "heads or beams, or an axis is missing and it broadcasts over heads or queries because "
+        "sizes happen to agree."
     ),
     why=(
         "At batch size 1, or with samples of one length, all is right. Else real tokens are "
@@ -114,13 +114,13 @@ RULE = Rule(
         "broadcasts over heads and queries, and nothing else."
     ),
     proof=(
-        "What one sample's mask says is turned into its opposite, and the operations that make "
-        "the mask are run again: the rule fires where other samples then hide other keys, "
-        "while some rows of the sample itself do not."
+        "What one sample's mask says is turned into its opposite, and the operations that make the "
+        "mask are run again: the rule fires where other samples then hide other keys, while some "
+        "rows of the sample itself do not."
     ),
     limits=(
-        "Needs a batch of two or more, and an input (mask, lengths, padding ids) of which the "
-        "mask is made. A bias without any hidden pair is not looked at."
+        "Needs a batch of two or more, and an input (mask, lengths, padding ids) of which the mask "
+        "is made. A bias without any hidden pair is not looked at."
     ),
     sources=(
         "https://github.com/ArrowLuo/CLIP4Clip/issues/22",

@@ -94,8 +94,8 @@ RULE = Rule(
     severity="error",
     what=(
         "What hides a key does not hide it: the fill is not low enough, has the wrong sign, is "
-        "past the range of its type or turns into NaN, or a mask of zeros and ones is added to "
-        "(or multiplied with) the scores."
+        "past the range of its type or turns into NaN, or a mask of zeros and ones is added to (or "
+        "multiplied with) the scores."
     ),
     why=(
         "Masked keys keep part of the weight: the future or the padding leaks, more the larger "
@@ -103,14 +103,14 @@ RULE = Rule(
     ),
     fix=_USE_INF,
     proof=(
-        "The pairs that an operation is to hide are read off its mask; the weights of the run, "
-        "in float64, are more than 1e-6 on some of them although their row has other keys. Or "
-        "the operation makes NaN of numbers that are none; or the forward raised because the "
-        "fill doesn't fit the type."
+        "The pairs that an operation is to hide are read off its mask; the weights of the run, in "
+        "float64, are more than 1e-6 on some of them although their row has other keys. Or the "
+        "operation makes NaN of numbers that are none; or the forward raised because the fill "
+        "doesn't fit the type."
     ),
     limits=(
-        "An added bias counts as a mask where it is 0 and 1 alone, or 0 and a few values from "
-        "-4 down; learned biases and slopes over the distance (ALiBi, T5) never do."
+        "An added bias counts as a mask where it is 0 and 1 alone, or 0 and a few values from -4 "
+        "down; learned biases and slopes over the distance (ALiBi, T5) never do."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/21518",

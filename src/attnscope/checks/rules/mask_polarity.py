@@ -131,13 +131,13 @@ RULE = Rule(
     name="mask-polarity",
     severity="error",
     what=(
-        "The mask is read the wrong way round: queries attend to exactly what it was to hide. "
-        "True means hidden to nn.MultiheadAttention, nn.Transformer and masked_fill, and visible "
-        "to F.scaled_dot_product_attention and in Hugging Face's attention_mask (1)."
+        "The mask is read the wrong way round: queries attend to exactly what it was to hide. True "
+        "means hidden to nn.MultiheadAttention, nn.Transformer and masked_fill, and visible to "
+        "F.scaled_dot_product_attention and in Hugging Face's attention_mask (1)."
     ),
     why=(
-        "Both conventions have the same shapes, nothing raises and the loss still falls. A "
-        "causal model sees only the future, an encoder only the padding."
+        "Both conventions have the same shapes, nothing raises and the loss still falls. A causal "
+        "model sees only the future, an encoder only the padding."
     ),
     fix=(
         "Negate it where it meets the scores: attn_mask=~key_padding_mask[:, None, None, :] for "
@@ -146,13 +146,13 @@ RULE = Rule(
     ),
     proof=(
         "The keys that each query sees are read off the operations that hide them, and checked "
-        "against the weights in float64: the rule fires where they are exactly the padded "
-        "ones, in every sample that has both, or exactly those at and after the query in a "
-        "model that is meant to be causal."
+        "against the weights in float64: the rule fires where they are exactly the padded ones, in "
+        "every sample that has both, or exactly those at and after the query in a model that is "
+        "meant to be causal."
     ),
     limits=(
-        "Needs to know which tokens are padding, or that the model is causal. Where some "
-        "layers look back and others ahead, looking ahead is taken to be meant."
+        "Needs to know which tokens are padding, or that the model is causal. Where some layers "
+        "look back and others ahead, looking ahead is taken to be meant."
     ),
     sources=(
         "https://github.com/rasbt/LLMs-from-scratch/issues/1061",

@@ -109,15 +109,15 @@ RULE = Rule(
     name="no-gradient",
     severity="warning",
     what=(
-        "Attention is computed, but no gradient comes back to what decides where it looks: q and "
-        "k are detached, computed under no_grad or in NumPy, chosen by argmax, or zero at the "
-        "start; or the gradient isn't finite."
+        "Attention is computed, but no gradient comes back to what decides where it looks: q and k "
+        "are detached, computed under no_grad or in NumPy, chosen by argmax, or zero at the start; "
+        "or the gradient isn't finite."
     ),
     why="Attention keeps looking where it did at the start; only v learns. The loss still falls.",
     fix=(
-        "Keep q, k and the weights in the graph: detach only the copy that is kept for looking "
-        "at, leave no_grad and NumPy out of the way to the context, use a straight-through "
-        "estimator where the choice is hard. Initialise at most one of q and k with zeros."
+        "Keep q, k and the weights in the graph: detach only the copy that is kept for looking at, "
+        "leave no_grad and NumPy out of the way to the context, use a straight-through estimator "
+        "where the choice is hard. Initialise at most one of q and k with zeros."
     ),
     proof=(
         "One backward of a fixed random cotangent through the run in eval mode: the rule fires "

@@ -109,9 +109,9 @@ RULE = Rule(
     severity="note",
     what="The order of the tokens cannot matter: attention is told nothing of their places.",
     why=(
-        "Without positions a sentence is a bag of words. That is right for sets, and decoders "
-        "can live on their causal mask; where the model has a table of positions that has no "
-        "effect, it is a fault that only shows as a worse loss."
+        "Without positions a sentence is a bag of words. That is right for sets, and decoders can "
+        "live on their causal mask; where the model has a table of positions that has no effect, "
+        "it is a fault that only shows as a worse loss."
     ),
     fix=(
         "Use what the position module returns: x = x + self.pos(positions). Check that the table "
@@ -121,9 +121,9 @@ RULE = Rule(
     ),
     proof=(
         "Every token of a sample is replaced by its first one. If rows are alike where attention "
-        "receives them and the weights of all visible keys are equal within 1e-5, nothing "
-        "depends on places. A note where the model has no positional parts, a warning where "
-        "expect or parts of that name say that it should know them."
+        "receives them and the weights of all visible keys are equal within 1e-5, nothing depends "
+        "on places. A note where the model has no positional parts, a warning where expect or "
+        "parts of that name say that it should know them."
     ),
     limits=(
         "Tables that are added to tokens and lost by what follows are other rules' (AS502, AS902). "

@@ -81,18 +81,18 @@ RULE = Rule(
     ),
     why=(
         "One such entry makes the loss NaN and, with the next step, every parameter. It often "
-        "needs a certain input: a sample that is all padding, a score above 88 in float32 or "
-        "above 11 in float16."
+        "needs a certain input: a sample that is all padding, a score above 88 in float32 or above "
+        "11 in float16."
     ),
     fix=(
-        "Use torch.softmax, which subtracts the largest score of a row first, instead of exp "
-        "and a sum; add an epsilon to a norm before dividing by it; compute in float32 what "
-        "overflows in float16; never fill with +inf."
+        "Use torch.softmax, which subtracts the largest score of a row first, instead of exp and a "
+        "sum; add an epsilon to a norm before dividing by it; compute in float32 what overflows in "
+        "float16; never fill with +inf."
     ),
     proof=(
         "The outputs of the recorded run are not finite at real tokens. From there the recorded "
-        "operations are followed back along operands that are NaN or +inf, to the first one "
-        "whose operands are all finite (-inf counts as finite: it hides keys)."
+        "operations are followed back along operands that are NaN or +inf, to the first one whose "
+        "operands are all finite (-inf counts as finite: it hides keys)."
     ),
     limits=(
         "Only what the given inputs bring about is seen. Outputs at padded positions are left "

@@ -62,14 +62,14 @@ RULE = Rule(
         "row, and pass them on to the model (Hugging Face models take position_ids)."
     ),
     proof=(
-        "A left-padded sample of the inputs is run again without its padding. The rule fires "
-        "where what the first attention receives differs at real tokens by more than 1e-3, the "
-        "output by more than the noise, and the content of the padding moves nothing, so that "
-        "only the place can have done it."
+        "A left-padded sample of the inputs is run again without its padding. The rule fires where "
+        "what the first attention receives differs at real tokens by more than 1e-3, the output by "
+        "more than the noise, and the content of the padding moves nothing, so that only the place "
+        "can have done it."
     ),
     limits=(
-        "Needs inputs with a sample that is padded on the left, and a mask or padding id that "
-        "says so. Relative and rotary positions are unharmed by a shift, and stay silent."
+        "Needs inputs with a sample that is padded on the left, and a mask or padding id that says "
+        "so. Relative and rotary positions are unharmed by a shift, and stay silent."
     ),
     sources=(
         "https://github.com/huggingface/transformers/issues/18478",

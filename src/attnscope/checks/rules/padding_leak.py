@@ -121,33 +121,30 @@ RULE = Rule(
     name="padding-leak",
     severity="error",
     what=(
-        "What stands in padded positions changes the outputs of real tokens, or of a sample as "
-        "a whole: attention gives weight to padding, or a pooling takes it in."
+        "What stands in padded positions changes the outputs of real tokens, or of a sample as a "
+        "whole: attention gives weight to padding, or a pooling takes it in."
     ),
     why=(
-        "The output for a sentence depends on how long its batch mates are. Metrics hardly "
-        "show it in training, where lengths are alike, and predictions change with the batch "
-        "size in use."
+        "The output for a sentence depends on how long its batch mates are. Metrics hardly show it "
+        "in training, where lengths are alike, and predictions change with the batch size in use."
     ),
     fix=(
-        "Hide padded keys from every query before the softmax: scores.masked_fill(~mask[:, "
-        "None, None, :], -inf), attn_mask=mask[:, None, None, :] for "
-        "F.scaled_dot_product_attention (True = may attend), key_padding_mask=~mask for "
-        "torch's own layers (True = padding), memory_key_padding_mask for their "
-        "cross-attention; hand it on to every layer."
+        "Hide padded keys from every query before the softmax: scores.masked_fill(~mask[:, None, "
+        "None, :], -inf), attn_mask=mask[:, None, None, :] for F.scaled_dot_product_attention "
+        "(True = may attend), key_padding_mask=~mask for torch's own layers (True = padding), "
+        "memory_key_padding_mask for their cross-attention; hand it on to every layer."
     ),
     proof=(
         "What padded positions hold (rows of the embedding, or features) is replaced, and the "
-        "run's own operations are run again in float64. The rule fires where a real token's "
-        "output (or the pooled output of a sample with padding) moves by more than 1e-9 of the "
-        "largest entry, and either a query that had not moved before gives a padded key more "
-        "than 1e-6 of its weight, or an operation behind all attention takes padding in."
+        "run's own operations are run again in float64. The rule fires where a real token's output "
+        "(or the pooled output of a sample with padding) moves by more than 1e-9 of the largest "
+        "entry, and either a query that had not moved before gives a padded key more than 1e-6 of "
+        "its weight, or an operation behind all attention takes padding in."
     ),
     limits=(
-        "Which tokens are padding follows from expect padding, from a mask's name or values, "
-        "from padding_idx of an embedding or from the config; where nothing says it, nothing "
-        "is checked. Convolutions and recurrences, which mix neighbours on purpose, are left "
-        "alone."
+        "Which tokens are padding follows from expect padding, from a mask's name or values, from "
+        "padding_idx of an embedding or from the config; where nothing says it, nothing is "
+        "checked. Convolutions and recurrences, which mix neighbours on purpose, are left alone."
     ),
     sources=(
         "https://github.com/hyunwoongko/transformer/pull/40",

@@ -100,9 +100,9 @@ RULE = Rule(
         "belongs to (length, batch, width)."
     ),
     proof=(
-        "Additions in front of attention are read from the recorded run: what is added depends "
-        "on no input, differs along the axis that attention keeps apart (the samples), and is "
-        "the same along the axis that it runs over (the tokens)."
+        "Additions in front of attention are read from the recorded run: what is added depends on "
+        "no input, differs along the axis that attention keeps apart (the samples), and is the "
+        "same along the axis that it runs over (the tokens)."
     ),
     limits=(
         "Which axis holds the tokens follows from what attention runs over, by its size; where "

@@ -120,9 +120,9 @@ RULE = Rule(
         "that it was made by, was never filled, or lost its precision in half types."
     ),
     why=(
-        "Some distances look alike, or far tokens are favoured, or positions beyond a few "
-        "hundred collapse. Nothing raises; the model learns around it and fails at length, or "
-        "disagrees with a checkpoint."
+        "Some distances look alike, or far tokens are favoured, or positions beyond a few hundred "
+        "collapse. Nothing raises; the model learns around it and fails at length, or disagrees "
+        "with a checkpoint."
     ),
     fix=(
         "Take angle = position / base ** (2 * i / width) with sine and cosine of the same angle in "
@@ -131,16 +131,16 @@ RULE = Rule(
     proof=(
         "Tables are read from the recorded run and rebuilt in float64. Every column of a "
         "sinusoidal table is a sine or cosine of the place; the rule fires where a pair has two "
-        "frequencies or no cosine, all frequencies are one, the base they imply is beyond 1e12, "
-        "a table is off by more than 0.05 and holds the very numbers that positions, frequencies "
-        "or angles in half precision give (rounding of the table itself is 1/256), or a fixed "
-        "linear bias grows with distance or starts its series at the wrong term. A note where such "
-        "a bias is scaled together with the scores."
+        "frequencies or no cosine, all frequencies are one, the base they imply is beyond 1e12, a "
+        "table is off by more than 0.05 and holds the very numbers that positions, frequencies or "
+        "angles in half precision give (rounding of the table itself is 1/256), or a fixed linear "
+        "bias grows with distance or starts its series at the wrong term. A note where such a bias "
+        "is scaled together with the scores."
     ),
     limits=(
-        "Learned tables have no formula. Other bases, scaled frequencies (YaRN, NTK), partial "
-        "and two-dimensional tables, and slopes for head counts that are no powers of two are "
-        "left alone."
+        "Learned tables have no formula. Other bases, scaled frequencies (YaRN, NTK), partial and "
+        "two-dimensional tables, and slopes for head counts that are no powers of two are left "
+        "alone."
     ),
     sources=(
         "https://arxiv.org/abs/1706.03762",

@@ -97,24 +97,24 @@ RULE = Rule(
         "comes from the wrong tensor."
     ),
     why=(
-        "Shapes are right and it trains, but depth behaves otherwise than meant: a stream that "
-        "is normed in each layer has no identity path, a doubled one grows by 2 a layer, a "
-        "missing one loses rank. Weights depend on it, so it can't be mended after training."
+        "Shapes are right and it trains, but depth behaves otherwise than meant: a stream that is "
+        "normed in each layer has no identity path, a doubled one grows by 2 a layer, a missing "
+        "one loses rank. Weights depend on it, so it can't be mended after training."
     ),
     fix=(
         "Pre-norm: x = x + attention(norm(x)). Post-norm: x = norm(x + attention(x)). The same for "
         "the feed-forward."
     ),
     proof=(
-        "Every operation of a run is written down. The rule reads the sum that attention's "
-        "result joins and where its other operand comes from, through layout, dropout and "
-        "scaling, and compares it with the sum that follows."
+        "Every operation of a run is written down. The rule reads the sum that attention's result "
+        "joins and where its other operand comes from, through layout, dropout and scaling, and "
+        "compares it with the sum that follows."
     ),
     limits=(
-        "A stack that norms first and adds after the norm in every sum is, operation by "
-        "operation, a post-norm stack, and is left alone. So are sandwich norms, parallel "
-        "branches, scaled residuals, blocks with a skip of their own around them, and attention "
-        "whose queries and keys come from different places."
+        "A stack that norms first and adds after the norm in every sum is, operation by operation, "
+        "a post-norm stack, and is left alone. So are sandwich norms, parallel branches, scaled "
+        "residuals, blocks with a skip of their own around them, and attention whose queries and "
+        "keys come from different places."
     ),
     sources=(
         "https://github.com/Howuhh/faster-trajectory-transformer/issues/3",

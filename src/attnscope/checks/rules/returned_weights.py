@@ -48,16 +48,16 @@ RULE = Rule(
     ),
     why="Whoever draws, prunes or explains by these weights looks at what the model did not do.",
     fix=(
-        "Return the tensor that meets v, before dropout: weights = scores.softmax(-1); context "
-        "= dropout(weights) @ v; return context, weights. With nn.MultiheadAttention pass "
-        "average_attn_weights=False. Where a fused kernel keeps no weights, compute them with "
-        "its own scale, mask and bias, or return None."
+        "Return the tensor that meets v, before dropout: weights = scores.softmax(-1); context = "
+        "dropout(weights) @ v; return context, weights. With nn.MultiheadAttention pass "
+        "average_attn_weights=False. Where a fused kernel keeps no weights, compute them with its "
+        "own scale, mask and bias, or return None."
     ),
     proof=(
         "Further outputs of the model are compared with the recorded weights of each call, in "
         "every usual layout. The rule fires where an output equals no weights and does equal "
-        "(within 0.1 %) another quantity of a call; or where an output named after attention "
-        "has no axes of queries and keys at all."
+        "(within 0.1 %) another quantity of a call; or where an output named after attention has "
+        "no axes of queries and keys at all."
     ),
     limits=(
         "An output that matches nothing is left alone: it may be a mean over layers, or no "

@@ -46,9 +46,9 @@ RULE = Rule(
     name="rotary",
     severity="error",
     what=(
-        "Rotary embedding doesn't make q·k depend on distance: cosines meet the wrong pairs, "
-        "only one of q and k is turned, something is turned twice, or the angle follows heads "
-        "instead of positions."
+        "Rotary embedding doesn't make q·k depend on distance: cosines meet the wrong pairs, only "
+        "one of q and k is turned, something is turned twice, or the angle follows heads instead "
+        "of positions."
     ),
     why=(
         "The shapes are right and a model trains around it; lengths of q and k change with the "
@@ -61,15 +61,15 @@ RULE = Rule(
     ),
     proof=(
         "The tables that multiply q and k and differ from token to token, with cos² + sin² = 1, "
-        "are found among the recorded operations. In float64 every token is put at the first "
-        "place and back: a rotation, whatever its pairs, base, share or axes, keeps the lengths "
-        "of all vectors in one proportion. Both sides must be turned equally often, and alike "
-        "tokens must give the same q·k at the same distance."
+        "are found among the recorded operations. In float64 every token is put at the first place "
+        "and back: a rotation, whatever its pairs, base, share or axes, keeps the lengths of all "
+        "vectors in one proportion. Both sides must be turned equally often, and alike tokens must "
+        "give the same q·k at the same distance."
     ),
     limits=(
-        "Half-split and interleaved pairs are both right; which of them loaded weights need, "
-        "only a reference tells (attnscope verify). Rotations by matrices, and those of one head "
-        "of one sample, are not judged."
+        "Half-split and interleaved pairs are both right; which of them loaded weights need, only "
+        "a reference tells (attnscope verify). Rotations by matrices, and those of one head of one "
+        "sample, are not judged."
     ),
     sources=(
         "https://github.com/baidu/ERNIE-Image/issues/6",

@@ -56,21 +56,21 @@ RULE = Rule(
     name="saturated",
     severity="warning",
     what=(
-        "Nearly all rows of nearly all heads of a call are one-hot: the scores are so large "
-        "that the softmax is an argmax."
+        "Nearly all rows of nearly all heads of a call are one-hot: the scores are so large that "
+        "the softmax is an argmax."
     ),
     why=(
-        "The derivative of a softmax is w(1 - w): where one weight is 1, q and k get no "
-        "gradient and attention stays as it was drawn. Runs whose scores grow so far diverge."
+        "The derivative of a softmax is w(1 - w): where one weight is 1, q and k get no gradient "
+        "and attention stays as it was drawn. Runs whose scores grow so far diverge."
     ),
     fix=(
         "Look for a missing scale (AS301) or too large an initialisation (AS901) first. Else "
         "normalise q and k (QK-norm), cap the scores, or bound the temperature that is learned."
     ),
     proof=(
-        "From the recorded weights of rows that see more than one key: the mean of 1 - Σw², "
-        "which is the trace of the softmax's derivative, is below 0.1, and at least three rows "
-        "of four are below 0.05. Heads that rest on one key or on their own position (sinks, "
+        "From the recorded weights of rows that see more than one key: the mean of 1 - Σw², which "
+        "is the trace of the softmax's derivative, is below 0.1, and at least three rows of four "
+        "are below 0.05. Heads that rest on one key or on their own position (sinks, "
         "previous-token heads) must not make up half of the rows."
     ),
     limits="Single sharp heads are common in trained models and are left alone.",

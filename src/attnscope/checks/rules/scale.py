@@ -44,32 +44,32 @@ RULE = Rule(
     name="scale",
     severity="error",
     what=(
-        "Scores are q·k without 1/√head_dim, with it twice, multiplied by √head_dim, scaled "
-        "after the softmax, or by another width than that of a head."
+        "Scores are q·k without 1/√head_dim, with it twice, multiplied by √head_dim, scaled after "
+        "the softmax, or by another width than that of a head."
     ),
     why=(
-        "Scores that are √head_dim too large saturate the softmax from the first step, q and k "
-        "get next to no gradient; scores that are too small leave attention nearly uniform. "
-        "Training makes up for some of it, so a metric rarely shows it, while loaded weights "
-        "give another model."
+        "Scores that are √head_dim too large saturate the softmax from the first step, q and k get "
+        "next to no gradient; scores that are too small leave attention nearly uniform. Training "
+        "makes up for some of it, so a metric rarely shows it, while loaded weights give another "
+        "model."
     ),
     fix=(
-        "Scale once, before the softmax: scores = q @ k.transpose(-2, -1) * head_dim ** -0.5, "
-        "or leave it to F.scaled_dot_product_attention, or hand it your own scale=. Where "
-        "another scale is meant, declare it: expect scale=0.125."
+        "Scale once, before the softmax: scores = q @ k.transpose(-2, -1) * head_dim ** -0.5, or "
+        "leave it to F.scaled_dot_product_attention, or hand it your own scale=. Where another "
+        "scale is meant, declare it: expect scale=0.125."
     ),
     proof=(
-        "The scale is read off the recorded operations. It is an error where it differs (by "
-        "more than 0.1 %) from what expect declares or from the scale that the module keeps and "
-        "its kernel never gets; where 1/√head_dim is applied at two places; where the weights "
-        "of each query sum to 1/√head_dim; and where it is 1 or √head_dim and the scores have a "
-        "standard deviation of 1.5 or more, which 1/√head_dim would bring back to about 1."
+        "The scale is read off the recorded operations. It is an error where it differs (by more "
+        "than 0.1 %) from what expect declares or from the scale that the module keeps and its "
+        "kernel never gets; where 1/√head_dim is applied at two places; where the weights of each "
+        "query sum to 1/√head_dim; and where it is 1 or √head_dim and the scores have a standard "
+        "deviation of 1.5 or more, which 1/√head_dim would bring back to about 1."
     ),
     limits=(
-        "Without a declaration other scales are notes: T5 (none), muP (1/d), YaRN and "
-        "checkpoints with a multiplier of their own are meant so. Cosine attention, whose q and "
-        "k have one length, is left alone, and so are the modules of libraries, whose configs "
-        "say what is meant (see AS306)."
+        "Without a declaration other scales are notes: T5 (none), muP (1/d), YaRN and checkpoints "
+        "with a multiplier of their own are meant so. Cosine attention, whose q and k have one "
+        "length, is left alone, and so are the modules of libraries, whose configs say what is "
+        "meant (see AS306)."
     ),
     sources=(
         "https://arxiv.org/abs/1706.03762",

@@ -52,13 +52,13 @@ RULE = Rule(
         "divergence, however the loss looks today."
     ),
     fix=(
-        "Normalise what the projections receive (a norm before attention), or q and k "
-        "themselves (QK-norm); scale down what is added to the residual stream with its depth; "
-        "cap the scores."
+        "Normalise what the projections receive (a norm before attention), or q and k themselves "
+        "(QK-norm); scale down what is added to the residual stream with its depth; cap the "
+        "scores."
     ),
     proof=(
-        "The standard deviation of scale · q·k of at least four calls of one shape, in order: "
-        "it grows at nearly every call, tenfold over all, and passes 20."
+        "The standard deviation of scale · q·k of at least four calls of one shape, in order: it "
+        "grows at nearly every call, tenfold over all, and passes 20."
     ),
     limits=(
         "One run shows growth over depth. Growth over training steps needs several: record them "

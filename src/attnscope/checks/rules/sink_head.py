@@ -48,20 +48,20 @@ RULE = Rule(
     name="sink-head",
     severity="note",
     what=(
-        "A head gives most of its weight to one and the same key, mostly the first: an "
-        "attention sink."
+        "A head gives most of its weight to one and the same key, mostly the first: an attention "
+        "sink."
     ),
     why=(
-        "Trained language models rest heads on the first token when they have nothing to say. "
-        "That key must then not be evicted from a cache, quantised coarsely or masked."
+        "Trained language models rest heads on the first token when they have nothing to say. That "
+        "key must then not be evicted from a cache, quantised coarsely or masked."
     ),
     fix=(
         "Nothing is wrong. Keep the first tokens in a rolling cache; learned sinks or registers "
         "take the place of a real token."
     ),
     proof=(
-        "The mean weight of a key over all samples and over all queries from the fourth on is "
-        "0.6 or more."
+        "The mean weight of a key over all samples and over all queries from the fourth on is 0.6 "
+        "or more."
     ),
     limits="On a single batch; a key that all these inputs share looks the same.",
     sources=(

@@ -137,21 +137,21 @@ RULE = Rule(
         "transposed."
     ),
     why=(
-        "The weights of a query no longer say how it divides its attention: they sum to "
-        "anything, keys compete for queries, and under a causal mask the past learns from the "
-        "future. It trains, so nobody notices."
+        "The weights of a query no longer say how it divides its attention: they sum to anything, "
+        "keys compete for queries, and under a causal mask the past learns from the future. It "
+        "trains, so nobody notices."
     ),
     fix="Normalise over the keys: scores.softmax(dim=-1) for scores (..., queries, keys).",
     proof=(
         "The weights as they meet v are recomputed in float64: the rule fires where rows do not "
-        "sum to one over the keys, and do (within 1e-6) over the queries, the heads or the "
-        "batch. Weights that are divided by their sum over the keys afterwards, as in slot "
-        "attention, sum to one and are left alone."
+        "sum to one over the keys, and do (within 1e-6) over the queries, the heads or the batch. "
+        "Weights that are divided by their sum over the keys afterwards, as in slot attention, sum "
+        "to one and are left alone."
     ),
     limits=(
-        "Weights that are masked, dropped or gated after the softmax sum to nothing known: "
-        "there the recorded operation alone is looked at. With one query, one head and one "
-        "sample no other axis can be told."
+        "Weights that are masked, dropped or gated after the softmax sum to nothing known: there "
+        "the recorded operation alone is looked at. With one query, one head and one sample no "
+        "other axis can be told."
     ),
     sources=(
         "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",

@@ -51,8 +51,8 @@ RULE = Rule(
     severity="warning",
     what=(
         "Scores, their exponentials or their sum are kept in float16 or bfloat16 up to the "
-        "weights, and the scores are so large that the weights are wrong by more than the "
-        "type's own rounding."
+        "weights, and the scores are so large that the weights are wrong by more than the type's "
+        "own rounding."
     ),
     why=(
         "In bfloat16, with its 8 bits, a score of 40 is known to within 0.25, and its weight to "

@@ -121,8 +121,8 @@ RULE = Rule(
         "noise that looks like a bad checkpoint."
     ),
     fix=(
-        "Read what load_state_dict returns: missing_keys must be empty. Rename or split the "
-        "stored tensors until they fit, and load with strict=True."
+        "Read what load_state_dict returns: missing_keys must be empty. Rename or split the stored "
+        "tensors until they fit, and load with strict=True."
     ),
     proof=(
         "On the command line every load_state_dict is watched while the model is built: the rule "

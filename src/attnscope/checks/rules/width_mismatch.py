@@ -58,20 +58,19 @@ RULE = Rule(
         "features of a projection over. Where PyTorch already raised, this is the explanation."
     ),
     why=(
-        "PyTorch's message speaks of mat1, tensor a and dimension 1, far from the heads and "
-        "widths that were chosen. Features that are left over raise nothing: the model is "
-        "narrower than its config says, and their parameters never learn."
+        "PyTorch's message speaks of mat1, tensor a and dimension 1, far from the heads and widths "
+        "that were chosen. Features that are left over raise nothing: the model is narrower than "
+        "its config says, and their parameters never learn."
     ),
     fix=(
         "Let q and k share one head_dim, heads · head_dim be the width that is projected, and "
-        "heads · value_dim what the output projection takes; choose heads that divide the "
-        "width."
+        "heads · value_dim what the output projection takes; choose heads that divide the width."
     ),
     proof=(
-        "Where the forward raised: the author's line, and the shapes of everything named there, "
-        "as they stood when it raised. Where it did not: the entries of each projection are "
-        "numbered and followed to the heads; those that land nowhere are changed in float64, "
-        "and no output moves."
+        "Where the forward raised: the author's line, and the shapes of everything named there, as "
+        "they stood when it raised. Where it did not: the entries of each projection are numbered "
+        "and followed to the heads; those that land nowhere are changed in float64, and no output "
+        "moves."
     ),
     limits=(
         "A forward that raises for another reason is not explained: its own message stands. "

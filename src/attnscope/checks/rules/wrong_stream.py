@@ -49,9 +49,9 @@ RULE = Rule(
     name="wrong-stream",
     severity="error",
     what=(
-        "Cross-attention whose keys and values are made from its own queries' sequence instead "
-        "of the context: the decoder reads itself, and the encoder's output, the text or the "
-        "memory is never looked at."
+        "Cross-attention whose keys and values are made from its own queries' sequence instead of "
+        "the context: the decoder reads itself, and the encoder's output, the text or the memory "
+        "is never looked at."
     ),
     why=(
         "Shapes fit, self-attention learns something, and conditioning has no effect: captions "
@@ -59,20 +59,18 @@ RULE = Rule(
     ),
     fix=(
         "Hand the context to the layer, and project k and v from it: self.cross(query=x, "
-        "key=memory, value=memory), decoder(tgt, memory), k, v = self.to_kv(context).chunk(2, "
-        "-1)."
+        "key=memory, value=memory), decoder(tgt, memory), k, v = self.to_kv(context).chunk(2, -1)."
     ),
     proof=(
-        "Every token of the sequence is changed: no output moves beyond the noise of the run, "
-        "and, in float64, no k and no v of any call moves at all. The line is that of the call "
-        "of the outermost module that no longer receives the sequence, or of the projection of "
-        "k where all of them do. Also: a call that reads its own sequence beside projected keys "
-        "and values of the other one that nothing uses, where its sister in the same module "
-        "reads across."
+        "Every token of the sequence is changed: no output moves beyond the noise of the run, and, "
+        "in float64, no k and no v of any call moves at all. The line is that of the call of the "
+        "outermost module that no longer receives the sequence, or of the projection of k where "
+        "all of them do. Also: a call that reads its own sequence beside projected keys and values "
+        "of the other one that nothing uses, where its sister in the same module reads across."
     ),
     limits=(
-        "A gate at zero hides the effect and not the reading, so it is no finding. An input "
-        "that is no sequence, or that no attention is there for, is told by AS208."
+        "A gate at zero hides the effect and not the reading, so it is no finding. An input that "
+        "is no sequence, or that no attention is there for, is told by AS208."
     ),
     sources=(
         "https://github.com/kyegomez/FlashMHA/issues/3",

@@ -12,10 +12,11 @@ from torch import nn
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
+from attnscope.checks.lines import is_installed
 from attnscope.checks.probes.memory_changed import listening
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.factors import factors_of
-from attnscope.checks.scoring.implementations import INSTALLED, has_own_function, own_line
+from attnscope.checks.scoring.implementations import has_own_function, own_line
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import owner_of
 from attnscope.checks.scoring.rotary import angles_line, rotary_tables, turning
@@ -69,7 +70,7 @@ def unused_settings(subject: Subject) -> Iterator[Unused]:
 
     What a library computes by itself is taken to follow its own config.
     """
-    written = [call for call in subject.calls if INSTALLED not in call.source.file]
+    written = [call for call in subject.calls if not is_installed(call.source.file)]
     calls = subject.calls if has_own_function(subject) else written
     if not calls:
         return
@@ -134,7 +135,7 @@ def _first(
 ) -> Iterator[Unused]:
     found = (look(subject, call, settings) for call in calls)
     for each in [each for each in found if each is not None][:1]:
-        course = course_of(subject, each.call) if INSTALLED in each.source.file else None
+        course = course_of(subject, each.call) if is_installed(each.source.file) else None
         line = own_line(subject, course.product) if course is not None else None
         yield each if line is None else replace(each, source=line)
 
@@ -224,7 +225,7 @@ def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> It
         found = tables[0].base
         text = f"config.{base[0]} is {base[1]:g} and the rotary tables have the base {found:.6g}"
         made = angles_line(subject, tables[0].value)
-        own = made is not None and INSTALLED not in made.file
+        own = made is not None and not is_installed(made.file)
         yield Unused(call, base[0], base[1], found, text, made if made and own else source)
     share = _number(settings, _SHARES)
     if share is None or share[1] > 1 or call.head_dim % 2:

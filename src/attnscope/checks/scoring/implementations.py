@@ -10,14 +10,13 @@ from torch import nn
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.lines import is_installed
 from attnscope.checks.masking.frames import frames_at
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["INSTALLED", "configs_of", "has_own_function", "own_line", "set_to"]
+__all__ = ["configs_of", "has_own_function", "own_line", "set_to"]
 
 _KEY = "_attn_implementation_internal"
-
-INSTALLED = "site-packages"
 
 _OF_LIBRARY = ("eager", "sdpa", "flex_attention", "flash_attention", "paged")
 
@@ -31,7 +30,7 @@ def has_own_function(subject: Subject) -> bool:
 def own_line(subject: Subject, operation: Operation | None) -> Source | None:
     """Return the innermost line around an operation that is not an installed package's."""
     frames = frames_at(subject, operation) if operation is not None else ()
-    own = (frame.source() for frame in frames if frame.own and INSTALLED not in frame.file)
+    own = (frame.source() for frame in frames if frame.own and not is_installed(frame.file))
     return next(own, None)
 
 

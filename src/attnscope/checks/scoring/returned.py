@@ -15,6 +15,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.scoring.assigned import line_of_return
 from attnscope.checks.scoring.reading import UNREADABLE
+from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.side import Side
 
@@ -27,7 +28,6 @@ _PER_HEAD = re.compile(
     r"(every|each|per|all)\s+(the\s+)?(attention\s+)?heads?|batch,\s*\w*heads|map per head",
     re.IGNORECASE,
 )
-_LIBRARIES = ("transformers.", "timm.", "torch.", "diffusers.", "attnscope.")
 _FILLS = -1e4
 """Scores below are fills of a mask."""
 
@@ -58,7 +58,7 @@ class Returned:
 
 def returned_otherwise(subject: Subject) -> Iterator[Returned]:
     """Iterate over the outputs that are given as weights and are something else."""
-    if subject.model is not None and type(subject.model).__module__.startswith(_LIBRARIES):
+    if subject.model is not None and is_of_library(subject.model):
         return
     seen: set[str] = set()
     for side, when in _runs(subject):

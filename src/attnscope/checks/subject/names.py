@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 __all__ = [
     "BATCH_NAMES",
@@ -62,7 +63,7 @@ def is_mask(name: str) -> bool:
     return bool(_MASK.search(name.lower()))
 
 
-def mask_meaning(name: str) -> str | None:
+def mask_meaning(name: str) -> Literal["keep", "drop"] | None:
     """Return "keep" or "drop" where a name says what True means, by a known library's habit."""
     if _DROP.search(name.lower()):
         return "drop"

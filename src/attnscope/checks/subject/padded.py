@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,8 @@ from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Padding, Roles, Stream
 
 __all__ = ["paddings"]
+
+_DECLARED: tuple[Literal["keep", "drop", "lengths"], ...] = ("keep", "drop", "lengths")
 
 
 def paddings(run: Any, given: Given, expect: Mapping[str, Any], roles: Roles) -> Iterator[Padding]:
@@ -39,8 +41,9 @@ def _declared(given: Given, expect: Mapping[str, Any], roles: Roles) -> Iterator
     if meaning.startswith("pad="):
         pad_id = int(meaning.removeprefix("pad="))
         yield Padding(name, "pad", stream, pad_id, declared=True, why=why, given=is_given)
-    elif meaning in {"keep", "drop", "lengths"}:
-        yield Padding(name, meaning, stream, None, declared=True, why=why, given=is_given)  # type: ignore[arg-type]
+    for known in _DECLARED:
+        if meaning == known:
+            yield Padding(name, known, stream, None, declared=True, why=why, given=is_given)
 
 
 def _masks(given: Given, roles: Roles) -> Iterator[Padding]:
@@ -62,7 +65,7 @@ def _masks(given: Given, roles: Roles) -> Iterator[Padding]:
                 yield from _by_values(name, value, stream, given)
         elif name in {"attention_mask", "decoder_attention_mask"} or "key_padding_mask" in name:
             meaning = habits.mask_meaning(name) or "keep"
-            yield Padding(name, meaning, stream, why="by its name", given=False)  # type: ignore[arg-type]
+            yield Padding(name, meaning, stream, why="by its name", given=False)
 
 
 def _by_values(name: str, value: Tensor, stream: Stream, given: Given) -> Iterator[Padding]:
@@ -89,13 +92,15 @@ def _by_values(name: str, value: Tensor, stream: Stream, given: Given) -> Iterat
     if shown is not None and (meaning is None or name not in _EXACT):
         meaning, why = shown, "the tokens that it marks are all alike, as padding is"
     if meaning is not None:
-        yield Padding(name, meaning, stream, why=why)  # type: ignore[arg-type]
+        yield Padding(name, meaning, stream, why=why)
 
 
 _EXACT = frozenset({"attention_mask", "decoder_attention_mask", "key_padding_mask"})
 
 
-def _shown_by_values(flat: Tensor, stream: Stream, given: Given) -> str | None:
+def _shown_by_values(
+    flat: Tensor, stream: Stream, given: Given
+) -> Literal["keep", "drop"] | None:
     """Return what True means, where the tokens on one side of the mask are all alike."""
     tokens = given.values[stream.name]
     if stream.batch_axis == 1:
