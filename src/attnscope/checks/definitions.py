@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -19,6 +19,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.subject.code import own_classes
 
 __all__ = [
+    "calls",
     "calls_of",
     "class_of",
     "defined",
@@ -245,7 +246,7 @@ def filled(model: nn.Module, path: str) -> Source | None:
     """
     names = path.split(".")
     kind = names[-1]
-    fills = [place for place in statements(model) if _fills(place[1])]
+    fills = [place for place in statements(model) if calls(place[1], _FILLS)]
     inner = [name for name in names[:-1] if not name.isdigit()]
     by_name = [p for p in fills if inner and mentions(p[1], inner[-1])]
     if len(inner) == 0:

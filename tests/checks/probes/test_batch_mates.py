@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.checks.probes.batch_mates import batch_mates, with_other_sample
+from attnscope.checks.probes.batch_mates import batch_mates
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import with_other_sample
 from tests.checks.small import SelfAttention, noise
 
 

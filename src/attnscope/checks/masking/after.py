@@ -9,7 +9,7 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.checks.course import HIDING, Course
 from attnscope.checks.masking.seen import NOTHING, Seen
-from attnscope.errors import AttnscopeError
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Zeroed", "zeroed_after"]
 
@@ -41,7 +41,7 @@ def zeroed_after(seen: Seen) -> Zeroed | None:
         return None
     try:
         return _found(course)
-    except (AttnscopeError, RuntimeError, ValueError, TypeError, IndexError):
+    except UNREADABLE:
         return None
 
 

@@ -14,7 +14,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along
-from attnscope.errors import AttnscopeError
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Empty", "empty_rows"]
 
@@ -41,7 +41,7 @@ def empty_rows(subject: Subject, seen: Seen) -> Empty | None:
     """Return the rows of a call that see nothing and matter; None: there are none."""
     try:
         return _found(subject, seen)
-    except (AttnscopeError, RuntimeError, TypeError, ValueError, IndexError):
+    except UNREADABLE:
         return None
 
 

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.caller import line_in_common_owner, users_line
 from attnscope.checks.masking.frames import Frame, frames_at, line_of_missing, line_of_wrong
 from attnscope.checks.masking.hides import DEEP, Hide
 from attnscope.checks.masking.seen import Seen, seen_by
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.caller import line_in_common_owner, users_line
 
 __all__ = [
     "behind",
@@ -196,7 +196,5 @@ def _of_owner(seen: Seen, inputs: list[int | None]) -> Source | None:
 
 
 def _kind(subject: Subject, path: str) -> type | None:
-    try:
-        return type(subject.model.get_submodule(path)) if subject.model is not None else None
-    except AttributeError:
-        return None
+    module = subject.module(path)
+    return type(module) if module is not None else None

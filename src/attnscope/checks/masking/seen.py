@@ -14,6 +14,7 @@ from attnscope.calls.program import Operation
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.masking.hides import Hide, hides_of, late_hides_of
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.errors import AttnscopeError
 
 __all__ = ["NOTHING", "Seen", "seen_by"]
@@ -92,7 +93,7 @@ class Seen:
             return None
         try:
             return self._weights()
-        except (AttnscopeError, RuntimeError, ValueError, TypeError, IndexError):
+        except UNREADABLE:
             return None
 
     def _weights(self) -> Tensor:
@@ -129,7 +130,7 @@ class Seen:
         """Return what is hidden, with other tensors for what joins the scores."""
         try:
             return self._hidden(values)
-        except (AttnscopeError, RuntimeError, ValueError, TypeError, IndexError):
+        except UNREADABLE:
             return None
 
     def _hidden(self, values: Mapping[int, Tensor]) -> Tensor | None:

@@ -15,7 +15,7 @@ from attnscope.checks.masking.refilling import refilled
 from attnscope.checks.masking.seen import Seen
 from attnscope.checks.subject.roles import Padding
 from attnscope.checks.subject.subject import Subject
-from attnscope.errors import AttnscopeError
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Sides", "sides_of"]
 
@@ -62,7 +62,7 @@ def _followed(subject: Subject, seen: Seen, padding: Padding, real: Tensor) -> S
             after = tape.run([value], refilled(subject, padding.stream, where), wide=True)[value]
             canonical = spot.read(differs(before, after).double())
             rows.append((canonical != 0).any(-1).any(1))
-    except (AttnscopeError, RuntimeError, TypeError, ValueError, IndexError):
+    except UNREADABLE:
         return None
     if bool((rows[0] & rows[1]).any()) or tuple(rows[0].shape) != (seen.call.batch, seen.call.keys):
         return None

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from attnscope.calls.program import Operation
-from attnscope.checks.positions.constants import contents, free_values, varies
-from attnscope.checks.residual.graph import behind
+from attnscope.checks.positions.constants import varies
+from attnscope.checks.residual.graph import behind, contents, free_values
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Added", "added"]

@@ -1,4 +1,4 @@
-"""Values of a run that don't depend on the tokens: tables of positions, angles, biases."""
+"""What speaks of positions by its name: tables, angles, biases; and along which axes they vary."""
 
 from __future__ import annotations
 
@@ -8,15 +8,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from attnscope.capture.tape import Tape
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["contents", "free_values", "is_positional", "positional_parts", "varies"]
+__all__ = ["is_positional", "positional_parts", "varies"]
 
-_SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
-_COMPARES = frozenset(
-    "eq ne gt lt ge le isnan isinf logical_not logical_and logical_or any all".split()
-)
 _SAME = 1e-6
 """Relative to the largest entry: roundings of a table in float32."""
 
@@ -27,37 +22,6 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _CLASS = re.compile(r"Position|Rotary|RoPE|Rope|Alibi|ALiBi|Relative|DistanceBias")
-
-
-def _reached(tape: Tape, starts: set[int]) -> set[int]:
-    """Return what depends on the numbers of some values: not on shapes or comparisons alone."""
-    found = set(starts)
-    for operation in tape.operations:
-        if _SHAPE_ALONE.search(operation.name) or operation.name in _COMPARES:
-            continue
-        if operation.name.endswith("_as"):  # of the second operand the shape alone is taken
-            if next(operation.values(), None) in found:
-                found.update(operation.defines)
-        elif not found.isdisjoint(operation.needs):
-            found.update(operation.defines)
-    return found
-
-
-def contents(subject: Subject) -> set[int]:
-    """Return the values that depend on the tokens of any sequence."""
-    inputs = {subject.input_value(stream.name) for stream in subject.roles.streams}
-    return _reached(subject.base.tape, {value for value in inputs if value is not None})
-
-
-def free_values(subject: Subject) -> set[int]:
-    """Return the values that depend on no input at all: parameters, buffers, counted positions."""
-    tape = subject.base.tape
-    given = {subject.input_value(name) for name, _ in subject.given.tensors()}
-    moved = _reached(tape, {value for value in given if value is not None})
-    for operation in tape.operations:  # what is compared depends on the inputs all the same
-        if operation.name in _COMPARES and not moved.isdisjoint(operation.needs):
-            moved.update(operation.defines)
-    return set(tape.tensors) - _reached(tape, moved)
 
 
 def varies(tensor: Tensor, axis: int) -> bool:

@@ -7,8 +7,8 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
-from attnscope.checks.positions.constants import contents, varies
-from attnscope.checks.residual.graph import needed_by_outputs, reached
+from attnscope.checks.positions.constants import varies
+from attnscope.checks.residual.graph import contents, needed_by_outputs, reached
 from attnscope.checks.residual.stream import ADDS
 from attnscope.checks.subject.subject import Subject
 

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.program import Operation
-from attnscope.checks.positions.constants import contents, varies
-from attnscope.checks.residual.graph import behind, reached
+from attnscope.checks.positions.constants import varies
+from attnscope.checks.residual.graph import behind, contents, reached
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 from attnscope.errors import AttnscopeError

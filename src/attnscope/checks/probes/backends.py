@@ -24,11 +24,11 @@ from attnscope.checks.probe import probe
 from attnscope.checks.probes.recomputed import what_parts
 from attnscope.checks.probes.toggled_arguments import toggled_arguments
 from attnscope.checks.rule import Skipped
-from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.scoring.switches import Switch, switches_of, turned
 from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.side import Side
 
 __all__ = ["Disagreement", "backends"]

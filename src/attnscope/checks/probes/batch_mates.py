@@ -10,12 +10,11 @@ from attnscope.checks.comparing import gap_along
 from attnscope.checks.influence import Allowed
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
-from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.subject.varying import along, other_tokens
+from attnscope.checks.subject.varying import along, other_tokens, with_other_sample
 
-__all__ = ["BatchMates", "batch_mates", "with_other_sample"]
+__all__ = ["BatchMates", "batch_mates"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,19 +78,6 @@ def batch_mates(subject: Subject) -> BatchMates:
         if found.leaks:
             break
     return found
-
-
-def with_other_sample(subject: Subject, sample: int) -> Given:
-    """Return inputs in which every token of one sample is another one, in all sequences."""
-    given, main = subject.given, subject.roles.main
-    samples = main.batch(given) if main is not None else 1
-    for stream in subject.roles.streams:
-        if stream.batch_axis is None or stream.batch(given) != samples:
-            continue  # shared by all samples
-        where = torch.zeros(stream.batch(given), max(stream.length(given), 1), dtype=torch.bool)
-        where[sample] = True
-        given = other_tokens(subject, stream, where, given)
-    return given
 
 
 def _token_reach(subject: Subject, stream: Stream, axis: int, tokens: int | None) -> float | None:

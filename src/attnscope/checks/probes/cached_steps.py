@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnscope.checks.comparing import gap_of
+from attnscope.checks.decoding.departure import Departure
 from attnscope.checks.decoding.stepper import Stepper, cache_taken
 from attnscope.checks.probe import probe
 from attnscope.checks.probes.later_tokens import later_tokens
@@ -20,7 +21,7 @@ from attnscope.checks.subject.varying import along, other_tokens
 from attnscope.checks.visibility.tokens import sequence_of
 from attnscope.differ.sides.caches import SELF, Cache
 
-__all__ = ["CachedSteps", "Departure", "Raised", "cached_steps"]
+__all__ = ["CachedSteps", "Raised", "cached_steps"]
 
 _ROUNDINGS = 256.0
 """Roundings of a row's largest entry that are noise: other orders of sums, layer after layer."""
@@ -32,24 +33,6 @@ _THREE = 3
 """Tokens above which there are three chunks."""
 
 _RESETS = ("reset", "reset_cache", "clear_cache")
-
-
-@dataclass(frozen=True, slots=True)
-class Departure:
-    """A way of decoding whose results are not those of the full pass.
-
-    way: in words; ends: where its steps end; step: the first one that differs, from 0; position:
-    the first token; largest: of all differences; limit: what there is rounding. stepper: None
-    where no step is at fault but what an earlier request left behind.
-    """
-
-    way: str
-    ends: tuple[int, ...]
-    step: int
-    position: int
-    largest: float
-    limit: float
-    stepper: Stepper | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject import names as habits
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.subject import Subject
-from attnscope.errors import AttnscopeError
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["ForeignMask", "foreign_masks"]
 
@@ -73,7 +73,7 @@ def _of_call(
     for sample, values in trials:
         try:
             made = subject.base.tape.run(wanted, values, wide=False)
-        except (AttnscopeError, RuntimeError, TypeError, ValueError, IndexError):
+        except UNREADABLE:
             return
         after = _hidden(seen, hides, made)
         if after is None:

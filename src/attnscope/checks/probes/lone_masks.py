@@ -17,7 +17,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import alone
-from attnscope.errors import AttnscopeError
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["LoneMask", "lone_masks"]
 
@@ -119,7 +119,7 @@ def _compared(
             return None
         here = seen.over_pairs(operation, _tensor(subject, value))[own].double()
         there = twin.over_pairs(course.main[at], _tensor(other, same[position])).double()
-    except (AttnscopeError, RuntimeError, TypeError, ValueError, IndexError):
+    except UNREADABLE:
         return None
     if here.shape != there.shape or not bool(here.isfinite().all() & there.isfinite().all()):
         return None

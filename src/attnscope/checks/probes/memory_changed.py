@@ -19,11 +19,11 @@ from attnscope.checks.influence import moved
 from attnscope.checks.lines import is_the_users
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
-from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import other_tokens
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Entered", "MemoryChanged", "listening", "memory_changed"]
 

@@ -15,10 +15,10 @@ from attnscope.checks.probe import probe
 from attnscope.checks.probes.recomputed import what_parts
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.implementations import configs_of, own_line, set_to
-from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.located import Located
 
 __all__ = ["Parting", "other_implementation"]

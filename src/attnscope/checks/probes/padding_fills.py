@@ -21,7 +21,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Padding, Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along
-from attnscope.errors import AttnscopeError
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Entry", "PaddingFill", "padded", "padding_fills"]
 
@@ -141,7 +141,7 @@ def _changed(subject: Subject, padding: Padding) -> Iterator[PaddingFill]:
         rows, kept = _reached(subject, values, real, at)
         fill = _read(subject, padding, real, values, rows, output, at)
         yield fill if fill.leaks else _without(subject, padding, real, output, at, kept) or fill
-    except (RuntimeError, TypeError, ValueError, IndexError, AttnscopeError):
+    except UNREADABLE:
         return
 
 

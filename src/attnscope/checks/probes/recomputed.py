@@ -20,8 +20,9 @@ from attnscope.calls.call import Call
 from attnscope.calls.mask import Mask
 from attnscope.calls.recipe import Recipe
 from attnscope.checks.scoring.configured import configured_cap, configured_scale
-from attnscope.checks.scoring.reading import UNREADABLE, is_of_a_library
+from attnscope.checks.scoring.reading import is_of_a_library
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.located import Located
 from attnscope.explain import Attention, Explanation, Scene, Sight, explain
 

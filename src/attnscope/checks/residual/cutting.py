@@ -13,9 +13,8 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
 from attnscope.checks.course import course_of
-from attnscope.checks.positions.constants import free_values
 from attnscope.checks.probes.backward import Backward, backward
-from attnscope.checks.residual.graph import behind
+from attnscope.checks.residual.graph import behind, free_values
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["behind", "needed_by_outputs", "output_values", "reached"]
+__all__ = [
+    "behind",
+    "contents",
+    "free_values",
+    "needed_by_outputs",
+    "output_values",
+    "reached",
+]
+
+_SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
+_COMPARES = frozenset(
+    "eq ne gt lt ge le isnan isinf logical_not logical_and logical_or any all".split()
+)
 
 
 def reached(tape: Tape, starts: Iterable[int], barred: Collection[int] = ()) -> set[int]:
@@ -41,3 +54,34 @@ def needed_by_outputs(subject: Subject) -> set[int]:
         found.update(operation.needs)
         found.update(operation.values())
     return found
+
+
+def _moved(tape: Tape, starts: set[int]) -> set[int]:
+    """Return what depends on the numbers of some values: not on shapes or comparisons alone."""
+    found = set(starts)
+    for operation in tape.operations:
+        if _SHAPE_ALONE.search(operation.name) or operation.name in _COMPARES:
+            continue
+        if operation.name.endswith("_as"):  # of the second operand the shape alone is taken
+            if next(operation.values(), None) in found:
+                found.update(operation.defines)
+        elif not found.isdisjoint(operation.needs):
+            found.update(operation.defines)
+    return found
+
+
+def contents(subject: Subject) -> set[int]:
+    """Return the values that depend on the tokens of any sequence."""
+    inputs = {subject.input_value(stream.name) for stream in subject.roles.streams}
+    return _moved(subject.base.tape, {value for value in inputs if value is not None})
+
+
+def free_values(subject: Subject) -> set[int]:
+    """Return the values that depend on no input at all: parameters, buffers, counted positions."""
+    tape = subject.base.tape
+    given = {subject.input_value(name) for name, _ in subject.given.tensors()}
+    moved = _moved(tape, {value for value in given if value is not None})
+    for operation in tape.operations:  # what is compared depends on the inputs all the same
+        if operation.name in _COMPARES and not moved.isdisjoint(operation.needs):
+            moved.update(operation.defines)
+    return set(tape.tensors) - _moved(tape, moved)

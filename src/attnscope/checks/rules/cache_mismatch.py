@@ -9,7 +9,8 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
-    from attnscope.checks.probes.cached_steps import CachedSteps, Departure
+    from attnscope.checks.decoding.departure import Departure
+    from attnscope.checks.probes.cached_steps import CachedSteps
     from attnscope.checks.subject.subject import Subject
 
 

@@ -9,7 +9,7 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
-    from attnscope.checks.probes.cached_steps import Departure
+    from attnscope.checks.decoding.departure import Departure
     from attnscope.checks.subject.subject import Subject
     from attnscope.checks.visibility.alignment import Misalignment
 

@@ -59,7 +59,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 def _of_unseen(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Finding:
     """Return the finding of a model whose attention can't be looked into: where it is called."""
-    from attnscope.checks.visibility.caller import line_of_call
+    from attnscope.checks.caller import line_of_call
 
     unseen = [each.module for each in subject.trace.unseen if each.module]
     path = unseen[0] if unseen else ""

@@ -23,9 +23,9 @@ _AS_BIAS = "torch.zeros_like(mask).masked_fill(mask == 0, float('-inf'))."
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.caller import users_line
     from attnscope.checks.masking.fills import overflow_in_crash, spoilt, weak_fills
     from attnscope.checks.masking.seen import seen_by
-    from attnscope.checks.visibility.caller import users_line
 
     crash = overflow_in_crash(subject)
     if crash is not None:

@@ -68,7 +68,7 @@ def _is_batch(subject: Subject, each: Added) -> bool:
 
 
 def _finding(subject: Subject, each: Added, message: str, fix: str | None = None) -> Finding:
-    from attnscope.checks.visibility.caller import users_line
+    from attnscope.checks.caller import users_line
 
     line = each.operation.source
     return RULE.found(

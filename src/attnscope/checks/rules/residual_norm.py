@@ -43,7 +43,7 @@ def _finding(subject: Subject, each: Misplacement) -> Finding:
 
 def _line(subject: Subject, each: Misplacement) -> Source | None:
     """Return the line of the operation; of a sum that isn't there, that which calls attention."""
-    from attnscope.checks.visibility.caller import line_of_call
+    from attnscope.checks.caller import line_of_call
 
     own, around = each.at.source, each.around
     beside = around.later[0].operation.source if around.later else None

@@ -16,13 +16,13 @@ from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.scoring.mates import other_last_sample
 from attnscope.checks.scoring.reading import (
-    UNREADABLE,
     path_back,
     projection_names,
     recorded_weights,
     weights_met,
 )
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = [
     "Outside",

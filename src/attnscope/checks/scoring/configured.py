@@ -18,7 +18,6 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.factors import factors_of
 from attnscope.checks.scoring.implementations import has_own_function, own_line
 from attnscope.checks.scoring.naming import name_of_scale
-from attnscope.checks.scoring.reading import owner_of
 from attnscope.checks.scoring.rotary import angles_line, rotary_tables, turning
 from attnscope.checks.subject.subject import Subject
 
@@ -98,7 +97,7 @@ def configured_cap(subject: Subject, call: Call) -> float | None:
 
 def _settings(subject: Subject, call: Call) -> dict[str, Any]:
     """Return the numbers and flags of the config of the model, or of the module of a call."""
-    owners: list[Any] = [owner_of(subject, call), subject.model]
+    owners: list[Any] = [subject.module(call.module), subject.model]
     if isinstance(subject.model, nn.Module):
         owners += list(subject.model.children())
     found: dict[str, Any] = {}
@@ -245,7 +244,7 @@ def _turned_at(subject: Subject, call: Call, source: Source | None) -> Source:
     """Return the line of the attention that has q turned, where a module of its own does it."""
     if source is None:
         return call.source
-    owner = owner_of(subject, call)
+    owner = subject.module(call.module)
     kind = source.function.partition(".")[0]
     inner = (
         [name for name, module in owner.named_modules() if name and type(module).__name__ == kind]

@@ -15,8 +15,8 @@ from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.influence import Allowed, differs
 from attnscope.checks.scoring.mates import other_last_sample
-from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Coupled", "coupled"]
 

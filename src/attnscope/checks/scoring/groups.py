@@ -15,8 +15,9 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.scoring.assigned import line_of_index
-from attnscope.checks.scoring.reading import UNREADABLE, weights_met
+from attnscope.checks.scoring.reading import weights_met
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Met", "wrong_maps"]
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
-from attnscope.checks.scoring.reading import UNREADABLE, recorded_weights
+from attnscope.checks.scoring.reading import recorded_weights
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Head", "dead", "diagonal", "equal", "resting"]
 

@@ -13,8 +13,8 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.influence import differs
-from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Leftover", "left_over"]
 

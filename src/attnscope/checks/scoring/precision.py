@@ -10,8 +10,9 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
-from attnscope.checks.scoring.reading import UNREADABLE, recorded_weights, weights_met
+from attnscope.checks.scoring.reading import recorded_weights, weights_met
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Lost", "lost_in_half"]
 

@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.subject import Subject
-from attnscope.errors import AttnscopeError
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = [
-    "UNREADABLE",
     "is_of_a_library",
     "is_projected",
-    "owner_of",
     "path_back",
     "projection_names",
     "recorded_weights",
     "scores_of",
     "weights_met",
 ]
-
-UNREADABLE = (AttnscopeError, RuntimeError, LookupError, ValueError, TypeError)
-"""What reading a stranger's call may raise: then nothing is known of it."""
 
 _LARGEST = 1 << 24
 """Entries of a matrix of weights that is looked at whole."""
@@ -68,19 +63,9 @@ def _met(subject: Subject, call: Call) -> Tensor | None:
         return None
 
 
-def owner_of(subject: Subject, call: Call) -> nn.Module | None:
-    """Return the module that made a call; None: it is not known."""
-    if subject.model is None:
-        return None
-    try:
-        return subject.model.get_submodule(call.module)
-    except AttributeError:
-        return None
-
-
 def is_of_a_library(subject: Subject, call: Call) -> bool:
     """Return whether a library wrote the module that made a call."""
-    owner = owner_of(subject, call)
+    owner = subject.module(call.module)
     return owner is not None and is_of_library(owner)
 
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.scoring.assigned import line_of_return
-from attnscope.checks.scoring.reading import UNREADABLE
 from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.side import Side
 
 __all__ = ["Returned", "returned_otherwise"]

@@ -14,13 +14,12 @@ from attnscope.checks.course import course_of
 from attnscope.checks.scoring.factors import Factor, factors_of
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import (
-    UNREADABLE,
     is_of_a_library,
     is_projected,
-    owner_of,
     weights_met,
 )
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Scaled", "other_scale"]
 
@@ -111,7 +110,7 @@ def _after(subject: Subject, call: Call, scale: float) -> Scaled | None:
 def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
     """Return a scale that a module keeps and a kernel, left to its default, does not get."""
     default = next((f for f in factors_of(subject, call) if f.by_default), None)
-    owner = owner_of(subject, call)
+    owner = subject.module(call.module)
     if default is None or owner is None or is_of_a_library(subject, call):
         return None
     for name, value in vars(owner).items():

@@ -20,14 +20,14 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
-from attnscope.checks.probes.batch_mates import with_other_sample
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.factors import factors_of
 from attnscope.checks.scoring.naming import is_known_scale
-from attnscope.checks.scoring.reading import UNREADABLE, is_of_a_library
+from attnscope.checks.scoring.reading import is_of_a_library
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.subject.varying import other_tokens
+from attnscope.checks.subject.varying import other_tokens, with_other_sample
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.side import Side
 
 __all__ = ["Steered", "steered"]

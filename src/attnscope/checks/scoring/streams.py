@@ -11,13 +11,14 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.probes.memory_changed import MemoryChanged, memory_changed
-from attnscope.checks.scoring.reading import UNREADABLE, path_back
+from attnscope.checks.scoring.reading import path_back
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Astray", "astray"]
 
 _CROSS = re.compile(
-    r"cross|enc(oder)?_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
+    r"cross|(enc|encoder)_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
 )
 _PARTS = frozenset("chunk split unbind tensor_split split_with_sizes".split())
 
@@ -167,7 +168,9 @@ def _has_unused_parts(subject: Subject, change: MemoryChanged, call: Call) -> bo
             continue
         located = subject.located(other)
         spots = located.spots.get("q", []) if located is not None else []
-        for operation in path_back(subject, spots[0][0], located.weights) if spots else ():  # type: ignore[union-attr]
+        if located is None or not spots:
+            continue
+        for operation in path_back(subject, spots[0][0], located.weights):
             unused = [v for v in operation.defines if not tape.users.get(v)]
             if operation.name in _PARTS and len(unused) > 1:
                 return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.checks.subject.code import batch_axis_in_code, batch_axis_in_words
@@ -73,7 +73,7 @@ def _named_in(subject: Subject, path: str) -> tuple[int, str] | None:
 
 def named_by_module(subject: Subject, path: str) -> tuple[int, str] | None:
     """Return the batch axis that a module gives its first input, by names or in words, and how."""
-    module = _module(subject, path)
+    module = subject.module(path)
     names = [p.name for p in parameters_of(module)] if module is not None else []
     if not names:
         return None
@@ -83,15 +83,6 @@ def named_by_module(subject: Subject, path: str) -> tuple[int, str] | None:
         return axis, f"{kind} unpacks the shape of {names[0]} so"
     axis = batch_axis_in_words(module, names[0])
     return None if axis is None else (axis, f"{kind} gives the shape of {names[0]} so in words")
-
-
-def _module(subject: Subject, path: str) -> nn.Module | None:
-    if subject.model is None:
-        return None
-    try:
-        return subject.model.get_submodule(path)
-    except AttributeError:
-        return None
 
 
 def _by_positions(subject: Subject, stream: Stream, sizes: tuple[int, int]) -> Said | None:

@@ -13,11 +13,12 @@ from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import HIDING, SOFTMAXES, course_of
 from attnscope.checks.influence import Allowed, first_mixing, moved
-from attnscope.checks.probes.batch_mates import BatchMates, batch_mates, with_other_sample
+from attnscope.checks.probes.batch_mates import BatchMates, batch_mates
 from attnscope.checks.probes.coded import Coded, coded
 from attnscope.checks.structure.batch_axis import named_by_module, said_of
 from attnscope.checks.structure.landing import runs_over_samples
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.varying import with_other_sample
 from attnscope.differ.sides.located import Located
 
 __all__ = ["Mixing", "line_of_samples", "softmax_over_samples", "where_samples_mix"]

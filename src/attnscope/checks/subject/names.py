@@ -45,7 +45,7 @@ _MAIN = re.compile(r"^(tgt|target|decoder_|query|queries|q$|x$|hidden|latents?)"
 _PAST = re.compile(r"past|cache|^mems?$|kv_?cache|^state$|layer_past|prev_?kv|incremental")
 _POSITIONS = re.compile(r"pos(ition)?s?(_ids?)?$|^position|_positions$|^offset")
 _SEGMENTS = re.compile(
-    r"doc(ument)?s?(_ids?)?$|seg(ment)?s?(_ids?)?$|sequence_ids?$|token_type|packed"
+    r"doc(ument)?s?(_ids?)?$|(seg|segment)s?(_ids?)?$|sequence_ids?$|token_type|packed"
 )
 _LENGTHS = re.compile(r"len(gth)?s?$|^n_?valid|valid_len|seqlens")
 _LABELS = re.compile(r"^labels?$|^targets?$|^y_true$|^gold")

@@ -98,9 +98,7 @@ def _by_values(name: str, value: Tensor, stream: Stream, given: Given) -> Iterat
 _EXACT = frozenset({"attention_mask", "decoder_attention_mask", "key_padding_mask"})
 
 
-def _shown_by_values(
-    flat: Tensor, stream: Stream, given: Given
-) -> Literal["keep", "drop"] | None:
+def _shown_by_values(flat: Tensor, stream: Stream, given: Given) -> Literal["keep", "drop"] | None:
     """Return what True means, where the tokens on one side of the mask are all alike."""
     tokens = given.values[stream.name]
     if stream.batch_axis == 1:

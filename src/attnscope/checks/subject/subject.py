@@ -109,6 +109,13 @@ class Subject:
         """The attention calls of the base run, those that a backward makes again left out."""
         return [call for call in self.trace if not call.recomputed]
 
+    def module(self, path: str) -> nn.Module | None:
+        """Return the module of a path; None: there is none, or a function is checked."""
+        try:
+            return self.model.get_submodule(path) if self.model is not None else None
+        except AttributeError:
+            return None
+
     def located(self, call: Call) -> Located | None:
         """Return where the stages of a call lie on the tape of the base run."""
         return next((each for each in self.base.located if each.call is call), None)

@@ -15,7 +15,7 @@ from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["alone", "along", "other_tokens", "rows_of", "vocabulary"]
+__all__ = ["alone", "along", "other_tokens", "rows_of", "vocabulary", "with_other_sample"]
 
 
 def other_tokens(
@@ -84,6 +84,19 @@ def _other_features(features: Tensor, generator: torch.Generator) -> Tensor:
     made = torch.randn(features.shape, generator=generator)
     made = made * (spread_of or 1.0) + float(flat.mean())
     return made.to(features.device, features.dtype)
+
+
+def with_other_sample(subject: Subject, sample: int) -> Given:
+    """Return inputs in which every token of one sample is another one, in all sequences."""
+    given, main = subject.given, subject.roles.main
+    samples = main.batch(given) if main is not None else 1
+    for stream in subject.roles.streams:
+        if stream.batch_axis is None or stream.batch(given) != samples:
+            continue  # shared by all samples
+        where = torch.zeros(stream.batch(given), max(stream.length(given), 1), dtype=torch.bool)
+        where[sample] = True
+        given = other_tokens(subject, stream, where, given)
+    return given
 
 
 def rows_of(subject: Subject, change: Callable[[Tensor, int], Tensor], given: Given) -> Given:

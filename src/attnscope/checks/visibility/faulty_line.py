@@ -10,9 +10,9 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
+from attnscope.checks.caller import line_in_common_owner, users_line
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.caller import line_in_common_owner, users_line
 from attnscope.checks.visibility.layers import Layer
 from attnscope.checks.visibility.making import Pairs, course_on, line_of_making, made_wrongly
 from attnscope.checks.visibility.tokens import made_of_inputs

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.source import Source
+from attnscope.checks.caller import line_in_common_owner
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.caller import line_in_common_owner
 from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream, hidden_rows
 from attnscope.checks.visibility.layers import Layer, layers_of

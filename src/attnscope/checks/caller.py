@@ -32,9 +32,8 @@ def line_in_common_owner(subject: Subject, at_fault: str, right: Iterable[str]) 
     shared = max((_shared(own, path.split(".")) for path in right), default=len(own))
     if shared >= len(own):
         return None
-    try:
-        module = subject.model.get_submodule(at_fault)
-    except AttributeError:
+    module = subject.module(at_fault)
+    if module is None:
         return None
     owner = _owner(subject.model, own[:shared])
     return _first_line(subject, module, lambda frame: frame.f_locals.get("self") is owner)
@@ -52,13 +51,8 @@ def _shared(one: list[str], other: list[str]) -> int:
 
 def line_of_call(subject: Subject, path: str) -> Source | None:
     """Return the line that calls a module; None: it is the model itself, or is never called."""
-    if subject.model is None or not path:
-        return None
-    try:
-        module = subject.model.get_submodule(path)
-    except AttributeError:
-        return None
-    return _first_line(subject, module, lambda _frame: True)
+    module = subject.module(path) if path else None
+    return _first_line(subject, module, lambda _frame: True) if module is not None else None
 
 
 def users_line(subject: Subject, path: str, line: Source) -> Source:
@@ -73,13 +67,13 @@ def users_line(subject: Subject, path: str, line: Source) -> Source:
     home = getattr(sys.modules.get(type(model).__module__), "__file__", None) or ""
     if is_installed(home):
         return line
-    with contextlib.suppress(AttributeError):
-        module = model.get_submodule(path)
-        found = _first_line(
-            subject, module, lambda frame: not is_installed(frame.f_code.co_filename)
-        )
-        return found or line
-    return line
+    module = subject.module(path)
+    if module is None:
+        return line
+    return (
+        _first_line(subject, module, lambda frame: not is_installed(frame.f_code.co_filename))
+        or line
+    )
 
 
 def _first_line(
