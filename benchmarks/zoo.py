@@ -7,7 +7,8 @@
 A program is a file as a user would write it. `# fault: AS201` ends each line that is a right place
 to point at; `AS201|AS205` where both names are right. `# also: AS203` names codes that may rightly
 appear besides, `# note: AS501` findings of severity note that are right. A program without a
-`# fault:` is sound: no error and no warning may appear.
+`# fault:` is sound: no error and no warning may appear. The exit status is 0 where recall is at
+least 0.95, right lines are at least 0.90, and no sound program is called faulty.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ tests = ModuleType("tests")
 tests.__path__ = [str(ROOT / "tests")]
 sys.modules["tests"] = tests
 
-from tests.zoo.judging import Verdict, judge, summary  # noqa: E402  needs the above
+from tests.zoo.judging import Verdict, judge, reached, summary  # noqa: E402  needs the above
 
 PROGRAMS = ROOT / "tests" / "zoo" / "programs"
 
@@ -49,7 +50,7 @@ def main() -> int:
         print(line)
     if asked.json is not None:
         asked.json.write_text(json.dumps([v.to_json() for v in verdicts], indent=1) + "\n")
-    return 0 if all(verdict.right for verdict in verdicts) else 1
+    return 0 if reached(verdicts) else 1
 
 
 def _files(place: Path) -> list[Path]:

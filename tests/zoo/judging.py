@@ -12,7 +12,7 @@ from typing import Any
 
 from attnscope.calls.source import Source
 
-__all__ = ["Truth", "Verdict", "judge", "summary", "truth_of"]
+__all__ = ["Truth", "Verdict", "judge", "reached", "summary", "truth_of"]
 
 _FAULT = re.compile(r"#\s*fault:\s*([A-Z0-9|]+)")
 _ALSO = re.compile(r"#\s*(?:also|note):\s*([A-Z0-9|, ]+)")
@@ -174,6 +174,20 @@ def summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
     times = sorted(v.seconds for v in verdicts)
     if times:
         yield f"seconds: median {median(times):.2f}, largest {times[-1]:.2f}"
+
+
+RECALL, LINES = 0.95, 0.90
+"""What a check has to reach: faulty programs called faulty; a right code at a right line."""
+
+
+def reached(verdicts: Sequence[Verdict]) -> bool:
+    """Return whether the figures are what they have to be, and every sound program is quiet."""
+    faulty = [v for v in verdicts if v.truth.faulty]
+    least = max(len(faulty), 1)
+    recall = sum(v.detected for v in faulty) / least if faulty else 1.0
+    lines = sum(v.placed for v in faulty) / least if faulty else 1.0
+    quiet = not any(v.alarms or v.error for v in verdicts if not v.truth.faulty)
+    return quiet and recall >= RECALL and lines >= LINES
 
 
 def _share(name: str, part: int, whole: int) -> str:

@@ -15,7 +15,7 @@ from attnscope.capture.trail import LAYOUT
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
-__all__ = ["Course", "course_of", "representatives"]
+__all__ = ["Course", "course_of", "course_on", "representatives"]
 
 SOFTMAXES = frozenset("softmax log_softmax _softmax softmin sigmoid relu exp".split())
 HIDING = frozenset(
@@ -117,14 +117,16 @@ def course_of(subject: Subject, call: Call) -> Course | None:
 
 def _read(subject: Subject, call: Call) -> Course | None:
     located = subject.located(call)
-    if located is None:
-        return None
+    return course_on(subject.base.tape, located) if located is not None else None
+
+
+def course_on(tape: Tape, located: Located) -> Course | None:
+    """Return the course of a call of any run; None where its tensors don't lie on the tape."""
     spots = {
         name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")
     }
     if not all(spots.values()):
         return None
-    tape = subject.base.tape
     starts = {value for name in ("q", "k", "v") for value in spots[name]}
     held = {value: tape.tensors[value] for value in starts}
     needed = tape.program.needed(tuple(spots["context"]), held)

@@ -10,12 +10,13 @@ from torch import Tensor
 
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
+from attnscope.checks.course import course_on
 from attnscope.checks.influence import differs
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import other_tokens
-from attnscope.checks.visibility.making import Pairs, course_on, line_of_making
+from attnscope.checks.visibility.making import Pairs, line_of_making
 from attnscope.checks.visibility.tokens import value_in
 from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.side import Side
@@ -68,7 +69,7 @@ def misaligned(side: Side, located: Located, offset: int) -> Misalignment | None
     wrong = past & ~shown if begins < offset else shown & ~past
     like, unlike = (~shown & ~past, shown) if begins < offset else (shown & past, ~shown)
     like = like if bool(like.any()) else wrong
-    course = course_on(side, located)
+    course = course_on(side.tape, located)
     line = located.call.source
     if course is not None:
         pairs = Pairs(wrong[None, None], like[None, None], unlike[None, None])

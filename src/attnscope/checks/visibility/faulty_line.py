@@ -11,10 +11,10 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.caller import line_in_common_owner, users_line
-from attnscope.checks.course import Course, course_of
+from attnscope.checks.course import Course, course_of, course_on
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.layers import Layer
-from attnscope.checks.visibility.making import Pairs, course_on, line_of_making, made_wrongly
+from attnscope.checks.visibility.making import Pairs, line_of_making, made_wrongly
 from attnscope.checks.visibility.tokens import made_of_inputs
 from attnscope.errors import AttnscopeError
 
@@ -110,4 +110,4 @@ def _same(one: Course | None, other: Course) -> bool:
 def _course(subject: Subject, layer: Layer) -> Course | None:
     if layer.side is subject.base:
         return course_of(subject, layer.call)
-    return course_on(layer.side, layer.calls[0])
+    return course_on(layer.side.tape, layer.calls[0])

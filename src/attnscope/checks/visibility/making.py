@@ -17,11 +17,9 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import Course
-from attnscope.differ.sides.located import Located
-from attnscope.differ.sides.side import Side
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Pairs", "course_on", "line_of_making", "made_wrongly"]
+__all__ = ["Pairs", "line_of_making", "made_wrongly"]
 
 _HIDES = -50.0
 """Below this an added number hides: the weight falls under 1e-21."""
@@ -98,26 +96,6 @@ def _is_idle_mask(course: Course, operation: Operation, of_inputs: frozenset[int
     joined = course.joined(operation)
     masks = [each for each in joined if course.tape.tensors[each].dtype == torch.bool]
     return bool(masks) and of_inputs.isdisjoint(masks)
-
-
-def course_on(side: Side, located: Located) -> Course | None:
-    """Return the course of a call of any run; None where its tensors don't lie on the tape."""
-    spots = {
-        name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")
-    }
-    if not all(spots.values()):
-        return None
-    held = {v: side.tape.tensors[v] for name in ("q", "k", "v") for v in spots[name]}
-    needed = side.tape.program.needed(tuple(spots["context"]), held)
-    reached = {*spots["q"], *spots["k"]}
-    main: list[Operation] = []
-    aside: list[Operation] = []
-    for operation in needed:
-        through = not reached.isdisjoint(operation.values())
-        (main if through else aside).append(operation)
-        if through:
-            reached.update(operation.defines)
-    return Course(located, side.tape, tuple(main), tuple(aside))
 
 
 def _made(course: Course) -> list[tuple[Operation, Tensor]]:
