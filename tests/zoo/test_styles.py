@@ -15,7 +15,9 @@ FAULTY = {
     "mask-after-softmax": "AS204",
     "out-arguments-no-grad": "AS902",
     "softmax-over-heads": "AS101",
+    "softmax-over-its-input": "AS902",
     "softmax-over-queries": "AS101",
+    "softmax-twice": "AS101",
 }
 """Styles that are what a rule speaks of: they show how an attention may be read, right or not."""
 

@@ -87,6 +87,8 @@ def _joined(seen: Seen, batch: int) -> Iterator[tuple[Operation, int]]:
     for operation in course.main:
         if operation is course.softmax:
             return
+        if operation.kwargs.get("beta", 1) == 0:  # what baddbmm is given then plays no part
+            continue
         shape = operation.shapes[0]
         if call.batch == batch and (len(shape) != 3 or call.heads == 1):
             continue
