@@ -12,10 +12,10 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.caller import line_of_call
 from attnscope.checks.decoding.departure import Departure
-from attnscope.checks.decoding.helpers import line_of_caller
 from attnscope.checks.decoding.keeping import line_of_state
 from attnscope.checks.decoding.matching import Stretch
 from attnscope.checks.decoding.parting import Parting, first_parting
+from attnscope.checks.decoding.turning_caller import line_of_caller
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.caches import fresh
 from attnscope.differ.sides.side import Side
