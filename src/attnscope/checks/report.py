@@ -76,12 +76,12 @@ class Report:
 
     def to_sarif(self) -> dict[str, Any]:
         """Return the report as SARIF 2.1.0, for code-scanning services."""
-        from attnscope.checks.sarif import sarif
+        from attnscope.checks.formats.sarif import sarif
 
         return sarif(self)
 
     def __str__(self) -> str:
         """Return the report as plain text of at most 100 columns."""
-        from attnscope.checks.text import plain
+        from attnscope.checks.formats.text import plain
 
         return plain(self)

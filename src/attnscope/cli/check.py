@@ -184,7 +184,7 @@ def _write(report: Report, asked: Asked) -> None:
         raise InputError(
             f"writing {asked.output}", error.strerror or str(error), "name another file"
         ) from error
-    from attnscope.checks.wording import counted
+    from attnscope.checks.formats.wording import counted
 
     click.echo(f"wrote {asked.output}: {counted(report, '')}", err=True)
 
@@ -192,11 +192,11 @@ def _write(report: Report, asked: Asked) -> None:
 def _text(report: Report, asked: Asked) -> str:
     """Return the report in a format that is text."""
     if asked.format == "table":
-        from attnscope.checks.text import plain
+        from attnscope.checks.formats.text import plain
 
         return plain(report, verbose=asked.verbose)
     if asked.format == "github":
-        from attnscope.checks.github import github
+        from attnscope.checks.formats.github import github
 
         return github(report)
     from attnscope.show.json import plain as finite

@@ -25,8 +25,8 @@ def command(format: str) -> None:  # noqa: A002  click hands options over by the
     An error or a warning makes `attnscope check` fail, a note does not.
     `attnscope explain CODE` shows the page of one rule.
     """
+    from attnscope.checks.formats.wording import first_sentence
     from attnscope.checks.rules import RULES
-    from attnscope.checks.wording import first_sentence
     from attnscope.show.rulepage import rule_table
 
     if format == "json":

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.report import Report
-from attnscope.checks.wording import (
+from attnscope.checks.formats.wording import (
     Card,
     CodeLine,
     card,
@@ -21,6 +20,7 @@ from attnscope.checks.wording import (
     silenced,
     skipped,
 )
+from attnscope.checks.report import Report
 
 __all__ = ["report_view"]
 

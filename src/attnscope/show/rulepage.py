@@ -12,9 +12,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from attnscope.checks.formats.wording import first_sentence
 from attnscope.checks.rule import Rule
 from attnscope.checks.rules import rule_of
-from attnscope.checks.wording import first_sentence
 from attnscope.show.ruled import ruled_table
 
 __all__ = ["markdown", "markdown_table", "page_json", "rule_page", "rule_table"]

@@ -14,10 +14,10 @@ import torch
 
 from attnscope.checks.entry import check
 from attnscope.checks.finding import SEVERITIES, Finding
+from attnscope.checks.formats.wording import first_sentence
 from attnscope.checks.report import Report
 from attnscope.checks.rule import Rule
 from attnscope.checks.rules import RULES, rule_of
-from attnscope.checks.wording import first_sentence
 from attnscope.targets import importing_from, resolve
 from tests.checks.rules.catalogue import CATALOGUE
 

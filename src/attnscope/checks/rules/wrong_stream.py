@@ -15,7 +15,7 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.scoring.streams import astray
+    from attnscope.checks.structure.streams import astray
 
     for found in astray(subject):
         name = found.unread.stream.name

@@ -13,7 +13,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
 from attnscope.checks.lines import is_installed
-from attnscope.checks.probes.memory_changed import listening
+from attnscope.checks.listening import listening
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.factors import factors_of
 from attnscope.checks.scoring.implementations import has_own_function, own_line
@@ -259,4 +259,4 @@ def _turned_at(subject: Subject, call: Call, source: Source | None) -> Source:
             subject.raw()
     except Skipped:
         return source
-    return next((line for each, _, line in heard if each == path and line is not None), source)
+    return next((each.source for each in heard if each.module == path and each.source), source)

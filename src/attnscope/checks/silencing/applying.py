@@ -10,12 +10,12 @@ from typing import Any
 
 from attnscope.checks.finding import Finding
 from attnscope.checks.fingerprint import fingerprint
+from attnscope.checks.formats.wording import is_place, short_path
 from attnscope.checks.report import Report, SkippedRule, Suppressed
 from attnscope.checks.silencing.baseline import Baseline, read_baseline
 from attnscope.checks.silencing.comments import Comment, comments_of, file_of
 from attnscope.checks.silencing.settings import Settings
 from attnscope.checks.silencing.taking_part import Stretch, stretches
-from attnscope.checks.wording import is_place, short_path
 
 __all__ = ["silence"]
 

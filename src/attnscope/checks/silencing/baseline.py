@@ -16,8 +16,8 @@ from typing import Any
 
 from attnscope.checks.finding import Finding
 from attnscope.checks.fingerprint import fingerprint, line_of
+from attnscope.checks.formats.wording import is_place
 from attnscope.checks.report import Report
-from attnscope.checks.wording import is_place
 from attnscope.errors import InputError
 
 __all__ = ["Baseline", "read_baseline", "write_baseline"]

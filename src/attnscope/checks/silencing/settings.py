@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from attnscope.checks import rules as table
+from attnscope.checks.formats.wording import short_path
 from attnscope.checks.selecting import matching
-from attnscope.checks.wording import short_path
 from attnscope.errors import InputError
 
 __all__ = ["FileIgnore", "Settings", "read_settings"]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from attnscope.checks import rules
+from attnscope.checks.formats.text import plain
+from attnscope.checks.formats.wording import card, counted, first_sentence
 from attnscope.checks.report import Report, SkippedRule, Suppressed
-from attnscope.checks.text import plain
-from attnscope.checks.wording import card, counted, first_sentence
 from tests.checks.reports import LINE, MODEL, RULES, finding, report, source
 
 

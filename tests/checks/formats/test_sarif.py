@@ -15,8 +15,8 @@ import pytest
 from attnscope.checks import rules
 from attnscope.checks.finding import Finding
 from attnscope.checks.fingerprint import KIND
+from attnscope.checks.formats.sarif import SCHEMA
 from attnscope.checks.report import Report, Suppressed
-from attnscope.checks.sarif import SCHEMA
 from tests.checks.reports import LINE, MODEL, RULES, finding, report, source
 
 jsonschema: Any = importlib.import_module("jsonschema")  # it carries no types

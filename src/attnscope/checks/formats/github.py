@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnscope.checks.finding import Finding, Severity
+from attnscope.checks.formats.wording import is_place, short_path
 from attnscope.checks.report import Report
-from attnscope.checks.wording import is_place, short_path
 
 __all__ = ["github"]
 

@@ -17,10 +17,10 @@ from urllib.parse import quote
 from attnscope.checks import rules as table
 from attnscope.checks.finding import Finding
 from attnscope.checks.fingerprint import KIND, fingerprint
+from attnscope.checks.formats.sarif_rules import descriptor, unknown_descriptor
+from attnscope.checks.formats.wording import is_place
 from attnscope.checks.report import Report, Suppressed
 from attnscope.checks.rule import Rule
-from attnscope.checks.sarif_rules import descriptor, unknown_descriptor
-from attnscope.checks.wording import is_place
 
 __all__ = ["sarif"]
 

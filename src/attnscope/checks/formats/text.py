@@ -6,8 +6,16 @@ import textwrap
 from collections.abc import Iterator
 
 from attnscope.checks.finding import Finding
+from attnscope.checks.formats.wording import (
+    Card,
+    card,
+    counted,
+    located,
+    remarks,
+    silenced,
+    skipped,
+)
 from attnscope.checks.report import Report
-from attnscope.checks.wording import Card, card, counted, located, remarks, silenced, skipped
 
 __all__ = ["plain"]
 

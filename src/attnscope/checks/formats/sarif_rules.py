@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from attnscope.checks.finding import Severity
+from attnscope.checks.formats.wording import first_sentence
 from attnscope.checks.rule import Rule
-from attnscope.checks.wording import first_sentence
 
 __all__ = ["descriptor", "unknown_descriptor"]
 

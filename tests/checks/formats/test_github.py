@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from attnscope.checks.github import github
+from attnscope.checks.formats.github import github
 from tests.checks.reports import finding, report, source
 
 

@@ -1,0 +1,1 @@
+"""A report in words, and in other programs' formats: text, GitHub's annotations, SARIF."""
