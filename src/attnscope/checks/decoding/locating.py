@@ -17,7 +17,7 @@ from attnscope.checks.decoding.matching import Stretch
 from attnscope.checks.decoding.parting import Parting, first_parting
 from attnscope.checks.decoding.turning_caller import line_of_caller
 from attnscope.checks.subject.subject import Subject
-from attnscope.differ.sides.caches import fresh
+from attnscope.differ.sides.caches import RESETS, fresh, reset_of
 from attnscope.differ.sides.side import Side
 from attnscope.differ.sides.subject import Subject as Watched
 
@@ -25,8 +25,6 @@ __all__ = ["line_left_behind", "parting_of", "runs_of"]
 
 _DEEPEST = 3
 """Containers in containers that are looked into."""
-
-_RESETS = ("reset", "reset_cache", "clear_cache")
 
 
 def runs_of(subject: Subject, found: Departure) -> tuple[Side, Side, Stretch] | None:
@@ -54,7 +52,7 @@ def parting_of(subject: Subject, found: Departure) -> Parting | None:
     if runs is None or stepper is None:
         return None
     full, step, _ = runs
-    place, right = first_parting(*runs, bounded="window" in subject.expect)
+    place, right = first_parting(*runs)
     if place is None or place.made is None:
         return place
     if place.handed:
@@ -93,12 +91,12 @@ def line_left_behind(subject: Subject) -> Source | None:
     with torch.no_grad():
         subject.given.call(side.model)
     for module in side.model.modules():
-        reset = next((r for n in _RESETS if callable(r := getattr(module, n, None))), None)
+        reset = reset_of(module)
         if reset is not None:
             reset()
     for path, module in side.model.named_modules():
         left = {name for name, count in _held(module).items() if count > before[path].get(name, 0)}
-        line = line_of_state(type(module), left, (*_RESETS, "forward")) if left else None
+        line = line_of_state(type(module), left, (*RESETS, "forward")) if left else None
         if line is not None:
             return line
     return None

@@ -8,7 +8,7 @@ keys, and what was kept of the steps before.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +18,9 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.decoding.keeping import line_of_keeping
 from attnscope.checks.decoding.matching import Stretch
+from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.side import Side
+from attnscope.errors import AttnscopeError
 
 __all__ = ["Parting", "first_parting"]
 
@@ -49,15 +51,10 @@ class Parting:
     handed: bool = False
 
 
-def first_parting(
-    full: Side, step: Side, stretch: Stretch, *, bounded: bool = False
-) -> tuple[Parting | None, set[int]]:
-    """Return where a step parts from the full pass, and the numbers of operations that don't.
-
-    bounded: a cache is meant to keep some of the tokens alone.
-    """
+def first_parting(full: Side, step: Side, stretch: Stretch) -> tuple[Parting | None, set[int]]:
+    """Return where a step parts from the full pass, and the numbers of operations that don't."""
     walk = _Walk(full, step, stretch)
-    found = (None if bounded else walk.lost()) or walk.first()
+    found = walk.lost() or walk.first()
     return found, walk.right() if found is not None and found.made is not None else set()
 
 
@@ -91,8 +88,8 @@ class _Walk:
 
     def lost(self) -> Parting | None:
         """Return where new keys join what was kept of fewer tokens than there were."""
-        for number, operation in enumerate(self.step.tape.operations):
-            if number in self.partners or operation.name not in _CATS:
+        for operation in self.step.tape.operations:
+            if operation.name not in _CATS:
                 continue
             axis = operation.kwargs.get("dim", operation.args[1] if len(operation.args) > 1 else 0)
             kept = {self._value(self.step, value).shape[axis] for value in self._kept(operation)}
@@ -100,13 +97,28 @@ class _Walk:
             if len(kept) != 1 or not sizes - kept <= {self.stretch.count}:
                 continue
             (count,) = kept
-            if 0 < count < self.stretch.start:
+            if 0 < count < self.stretch.start and self._seen_in_full(operation, count):
                 line = line_of_keeping(operation.source) or operation.source
                 what = (
-                    f"joins what was kept of {count} tokens, where {self.stretch.start} came before"
+                    f"joins what was kept of {count} tokens, where {self.stretch.start} came "
+                    "before and the full pass sees them"
                 )
                 return Parting(line, operation.name, what)
         return None
+
+    def _seen_in_full(self, join: Operation, count: int) -> bool:
+        """Return whether the full pass looks further back than to the last `count` tokens."""
+        calls = self.step.located
+        fed = [at for at, call in enumerate(calls) if join in _behind(self.step, call)]
+        if not fed or len(calls) != len(self.full.located):
+            return True
+        try:
+            weights = self.full.located[fed[0]].call.weights()
+        except (AttnscopeError, RuntimeError):
+            return True
+        if tuple(weights.shape[-2:]) != (self.stretch.length, self.stretch.length):
+            return True
+        return bool(weights[..., self.stretch.start, : self.stretch.start - count].any())
 
     def _agree(self, theirs: tuple[int, ...], ours: tuple[int, ...]) -> bool | None:
         answers = [
@@ -210,6 +222,12 @@ class _Walk:
 
     def _value(self, side: Side, value: int) -> Tensor:
         return side.tape.tensors[value].detach()
+
+
+def _behind(side: Side, located: Located) -> Collection[Operation]:
+    """Return the operations that make the keys and values of a call."""
+    ends = tuple(value for name in ("k", "v") for value, _ in located.spots.get(name, []))
+    return side.tape.program.needed(ends, {})
 
 
 def _other_result(operation: Operation) -> Parting:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from attnscope.checks.decoding.cutting import counted, cuts_masks, step_of
+from attnscope.checks.decoding.rounding import unit_of_cache
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
@@ -31,11 +33,13 @@ from attnscope.errors import AttnscopeError
 
 __all__ = ["Stepper", "cache_taken"]
 
+_POSITIONS = "position_ids"
+"""What Hugging Face's `generate` hands to each step, though a forward does without."""
+
 _LARGE = 50_000_000
 """Parameters above which a model is not copied into float64."""
 
 _TAKES = re.compile(r"^(layer_)?past(_|$)|(^|_)(kv_?)?cache$|^past_kv|^kv$")
-_KEEPS = re.compile(r"mask|^keep$|^pad")
 
 
 def cache_taken(subject: Subject) -> Cache:
@@ -63,6 +67,8 @@ class Stepper:
     """A copy of the model that keeps what its steps leave, in float64 where it can be run so.
 
     inputs: of the full pass, in the type of the copy. begun: the past that the inputs bring along.
+    own_masks: a step's masks speak of its own tokens, not of those before. placed: a step is told
+    its positions. unit: roundoff of the coarsest cache that steps have left.
     """
 
     subject: Subject
@@ -71,6 +77,9 @@ class Stepper:
     inputs: Given
     wide: bool
     begun: Any = None
+    own_masks: bool = False
+    placed: bool = False
+    unit: float = 0.0
 
     @classmethod
     def of(
@@ -124,6 +133,7 @@ class Stepper:
             output = self.call(model, self.step(start, stop), past)
             outputs.append(self.result(output))
             past = self.kept(output, past)
+            self.unit = max(self.unit, unit_of_cache(past, model))
         return torch.cat(outputs, axis)
 
     def watched_step(self, ends: list[int], number: int) -> Side:
@@ -151,24 +161,23 @@ class Stepper:
         return self._watch(model, self.inputs, more)
 
     def step(self, start: int, stop: int) -> Given:
-        """Return the inputs of some tokens; masks of keys reach from the first token on."""
-        axes = self.subject.roles.length_axes
+        """Return the inputs of some tokens."""
+        roles = self.subject.roles
+        cut = step_of(self.inputs, roles, self.stream, start, stop, own_masks=self.own_masks)
+        places = counted(self.inputs, start, stop, keeps_itself=self.cache.argument == SELF)
+        if self.placed:
+            batch = self.stream.batch(self.inputs)
+            places[_POSITIONS] = torch.arange(start, stop).expand(batch, -1)
+        return cut.with_values(**places)
 
-        def cut(name: str, tensor: Tensor) -> Tensor:
-            own = [
-                a for a, stream in sorted(axes.get(name, {}).items()) if stream == self.stream.name
-            ]
-            if name == self.stream.name:
-                return tensor.narrow(self.stream.sequence_axis or 0, start, stop - start)
-            keeps = bool(_KEEPS.search(name.lower())) and name not in {
-                s.name for s in self.subject.roles.streams
-            }
-            for number, axis in enumerate(own):
-                all_before = keeps and number == len(own) - 1
-                tensor = tensor.narrow(axis, *((0, stop) if all_before else (start, stop - start)))
-            return tensor
-
-        return self.inputs.mapped(cut)
+    def otherwise(self) -> Iterator[Stepper]:
+        """Iterate over other ways to call a step that are as right, where there are any."""
+        if cuts_masks(self.inputs, self.subject.roles, self.stream) and not self.own_masks:
+            yield replace(self, own_masks=True)
+        library = hasattr(self.subject.config, "model_type")
+        takes = self.inputs.accepts(_POSITIONS) and self.inputs.values.get(_POSITIONS) is None
+        if library and takes and self.stream.kind == "ids" and not self.placed:
+            yield replace(self, placed=True)
 
     def call(self, model: nn.Module, inputs: Given, past: Any) -> Any:
         """Run one step."""

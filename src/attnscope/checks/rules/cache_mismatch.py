@@ -29,6 +29,14 @@ def _check(subject: Subject) -> Iterator[Finding]:
         )
     elif _never_runs(subject, probed):
         yield _of_error(probed)
+    elif probed.middle_let_go is not None:
+        first, last = probed.middle_let_go
+        raise Skipped(
+            f"the cache keeps the first {first} and the last {last} tokens on purpose, and the "
+            "full pass has all of them"
+        )
+    elif probed.unplaced:
+        yield _of_positions(subject, probed, probed.unplaced[0])
 
 
 def _of_step(subject: Subject, probed: CachedSteps, found: Departure) -> Finding:
@@ -42,6 +50,23 @@ def _of_step(subject: Subject, probed: CachedSteps, found: Departure) -> Finding
         _evidence(probed, found) | ({"operation": place.operation} if place is not None else {}),
         source=place.line if place is not None else None,
         module="",
+    )
+
+
+def _of_positions(subject: Subject, probed: CachedSteps, found: Departure) -> Finding:
+    """Note that steps need to be told their positions: `generate` does, a loop may not."""
+    from attnscope.checks.decoding.locating import parting_of
+
+    place = parting_of(subject, found)
+    return RULE.found(
+        f"decoding {found.way} without position_ids departs from the full pass at position "
+        f"{found.position}, by up to {found.largest:.2g} (rounding {found.limit:.1g}); with "
+        "position_ids, as generate() hands them on, it agrees",
+        _evidence(probed, found),
+        source=place.line if place is not None else None,
+        module="",
+        severity="note",
+        fix="Hand position_ids to every step, or let them begin at the number of cached tokens.",
     )
 
 

@@ -12,7 +12,18 @@ from torch import Tensor, nn
 from attnscope.differ.sides.subject import Subject
 from attnscope.errors import InputError
 
-__all__ = ["SELF", "Cache", "cache_in", "cache_of", "copied", "emptied", "empty_cache", "fresh"]
+__all__ = [
+    "RESETS",
+    "SELF",
+    "Cache",
+    "cache_in",
+    "cache_of",
+    "copied",
+    "emptied",
+    "empty_cache",
+    "fresh",
+    "reset_of",
+]
 
 _HUGGING_FACE = ("past_key_values", "cache")
 """What Hugging Face calls the past beside `use_cache`; `cache` in the newer versions."""
@@ -23,8 +34,19 @@ _DEEPEST = 4
 SELF = "self"
 """The name of a cache that the module keeps itself."""
 
-_RESETS = ("reset", "reset_cache", "clear_cache")
+RESETS = (
+    "reset",
+    *(f"{verb}_{what}" for verb in ("reset", "clear", "empty") for what in (
+        "cache", "caches", "kv_cache", "kv_caches", "kv", "state",
+    )),
+)  # fmt: skip
 """Methods that empty it."""
+
+_FLAGS = frozenset(
+    "use_cache use_kv_cache use_kvcache use_caching with_cache return_cache return_past "
+    "return_kv return_kv_cache cache_kv".split()
+)
+"""Arguments, False by themselves, with which a forward keeps and returns what it needs later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +75,15 @@ def fresh(subject: Subject) -> Subject:
         return subject
     model = copied(subject.model)
     for module in model.modules():
-        reset = next((found for n in _RESETS if callable(found := getattr(module, n, None))), None)
+        reset = reset_of(module)
         if reset is not None:
             reset()
     return Subject(subject.name, model, subject.inputs)
+
+
+def reset_of(module: nn.Module) -> Callable[[], Any] | None:
+    """Return the method that empties what a module keeps; None: it has none."""
+    return next((found for n in RESETS if callable(found := getattr(module, n, None))), None)
 
 
 def copied(model: nn.Module) -> nn.Module:
@@ -93,12 +120,14 @@ def cache_of(subject: Subject, expect: Mapping[str, Any]) -> Cache | None:
     passed_on = any(p.kind is p.VAR_KEYWORD for p in parameters) and hasattr(
         subject.model, "config"
     )
-    flags = {"use_cache": True} if "use_cache" in taken or passed_on else {}
+    flags = {p.name: True for p in parameters if p.name in _FLAGS and not p.default}
+    if "use_cache" in taken or passed_on:
+        flags["use_cache"] = True
     said = expect.get("cache")
     if said == SELF or said in taken:
         return Cache(str(said), flags)
     named = next((name for name in _HUGGING_FACE if name in taken), None)
-    return Cache(named, flags) if named is not None and flags else None
+    return Cache(named, flags) if named is not None and "use_cache" in flags else None
 
 
 def empty_cache(subject: Subject) -> Any:
