@@ -19,26 +19,38 @@ _CLOSE = 1e-5
 
 
 def kept_of_middle_let_go(full: Side, step: Side, stretch: Stretch) -> tuple[int, int] | None:
-    """Return how many of the first and of the last tokens a step still has; None: it has others.
+    """Return how many of the first and of the last tokens a step still sees; None: it sees others.
 
-    Told by the values of the first attention, which nothing before it can have changed.
+    Told by the values of the first attention, which nothing before it can have changed, and by
+    what the step's last query sees of them; in the full pass it sees them all. Its first query has
+    to see the token before it: else what came before was lost.
     """
     if not full.located or not step.located:
         return None
     try:
         whole, part = (side.located[0].call.v.detach().double() for side in (full, step))
-    except (AttnscopeError, RuntimeError):
+        every = _seen(full, stretch.stop - 1)[: stretch.stop]
+        seen = _seen(step, -1)
+    except (AttnscopeError, RuntimeError, IndexError):
         return None
     if whole.shape[:2] != part.shape[:2] or whole.shape[-1] != part.shape[-1]:
         return None
-    at = _places(whole[:, :, : stretch.stop], part)
-    if at is None or len(at) >= stretch.stop:
+    own = whole[:, :, : stretch.stop]
+    at = _places(own, part[:, :, seen])
+    if at is None or len(at) >= stretch.stop or not bool(every.all()):
         return None
     first = next((n for n, place in enumerate(at) if place != n), len(at))
     last = len(at) - first
     if at[first:] != list(range(stretch.stop - last, stretch.stop)):
         return None
-    return (first, last) if first > 0 and last > stretch.count else None
+    before = _places(own, part[:, :, _seen(step, -stretch.count)]) or []
+    by_design = first > 0 and last > 1 and stretch.start - 1 in before
+    return (first, last) if by_design else None
+
+
+def _seen(side: Side, query: int) -> Tensor:
+    """Return True = seen by a query of the first call, (keys,)."""
+    return side.located[0].call.weights()[..., query, :].flatten(0, -2).ne(0).any(0)
 
 
 def _places(whole: Tensor, part: Tensor) -> list[int] | None:
