@@ -63,6 +63,37 @@ def test_tiled_heads(k: Callable[[Tensor], Tensor], v: Callable[[Tensor], Tensor
     assert line_of(finding) == marked(__file__, "tiled")
 
 
+def joined(x: Tensor) -> Tensor:
+    return torch.cat([x, x], dim=1)  # joined
+
+
+def stacked(x: Tensor) -> Tensor:
+    return torch.stack([x[:, head % KV_HEADS] for head in range(HEADS)], dim=1)  # stacked
+
+
+def looked_up(x: Tensor) -> Tensor:
+    return x[:, torch.arange(HEADS) % KV_HEADS]  # looked up
+
+
+@pytest.mark.parametrize(
+    ("values", "mark"), [(joined, "joined"), (stacked, "stacked"), (looked_up, "looked up")]
+)
+def test_values_alone_that_are_copied_in_another_order(
+    values: Callable[[Tensor], Tensor], mark: str
+) -> None:
+    finding = only("AS104", Grouped(repeated, values), features())
+    assert finding.evidence["side"] == "v"
+    assert line_of(finding) == marked(__file__, mark)
+
+
+def test_copies_in_place_by_different_means_are_right() -> None:
+    def in_place(x: Tensor) -> Tensor:
+        return torch.stack([x[:, head // 2] for head in range(HEADS)], dim=1)
+
+    assert not found("AS104", Grouped(repeated, in_place), features())
+    assert not found("AS104", Grouped(in_place, in_place), features())
+
+
 def test_a_loop_that_takes_the_remainder() -> None:
     finding = only("AS104", Loop(lambda head: head % KV_HEADS), features())
     assert finding.evidence["kv_head_met"] == [0, 1, 0, 1]

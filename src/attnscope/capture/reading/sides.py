@@ -11,6 +11,7 @@ from attnscope.calls.evidence import Sizes
 from attnscope.capture.layout import Atom, Axis, Contraction, Layout, fresh
 from attnscope.capture.provenance import Node, Operand
 from attnscope.capture.reading.axesreading import AxesReading, NotAttentionError
+from attnscope.capture.reading.expansion import expansion_of, meet_otherwise
 from attnscope.capture.reading.factors import (
     SCORES,
     Factor,
@@ -19,13 +20,13 @@ from attnscope.capture.reading.factors import (
     common_strides,
     covering,
     is_copy,
-    is_tiled,
     name_queries,
     pieces_of,
     strides_of,
     with_kv_heads,
 )
 from attnscope.capture.reading.trails import Trails
+from attnscope.capture.trail import Trail
 
 
 class Sides:
@@ -228,8 +229,10 @@ class Sides:
         raw = by_factors(fresh(self.out_shape, SCORES), factors)
         weights = by_factors(self.weights, factors)
         q = self._operand(q_at, factors, "queries")
-        k = self._operand(k_at, factors, "keys")
-        v = self._value(factors)
+        k, v = self._operand(k_at, factors, "keys"), self._value(factors)
+        if k is not None and v is not None and meet_otherwise(k, v):
+            k = self._operand(k_at, factors, "keys", each=True)
+            v = self._value(factors, each=True)
         context = self._context(factors)
         if None in (raw, weights, q, k, v, context):
             return None
@@ -250,13 +253,16 @@ class Sides:
             raw=raw,
             context=context,
             keys_left=keys_left,
-            expansion=self._expansion(k_at, sizes, k),
+            expansion=expansion_of(self._trail(k_at), sizes, k),
             names=tuple("·".join(f.role for f in group) or "1" for group in factors),
             chain=layouts,
             factors=factors,
             keys_are_features=self._keys_are_features(k_at),
             cut=(rows, columns),
         )
+
+    def _trail(self, side: int) -> Trail | None:
+        return (self.left if side == 0 else self.right).trail
 
     def _cut(self, factors: tuple[tuple[Factor, ...], ...], role: str) -> slice | None:
         """Return the range of queries or keys that is left in the weights; None: it is none."""
@@ -303,15 +309,21 @@ class Sides:
             raw=raw,
             context=None,
             keys_left=keys_left,
-            expansion=self._expansion(1 - int(keys_left), sizes, k),
+            expansion=expansion_of(self._trail(1 - int(keys_left)), sizes, k),
             names=tuple("·".join(f.role for f in group) or "1" for group in factors),
             chain={},
             factors=factors,
         )
 
     def _operand(
-        self, side: int, factors: tuple[tuple[Factor, ...], ...], tokens: str
+        self,
+        side: int,
+        factors: tuple[tuple[Factor, ...], ...],
+        tokens: str,
+        *,
+        each: bool = False,
     ) -> Arrangement | None:
+        """Return how an operand is arranged; each: copied heads are told apart."""
         operand = self.left if side == 0 else self.right
         shape = operand.held.shape
         outs = {pair[side]: pair[2] for pair in self.first.batch if pair[side] >= 0}
@@ -324,7 +336,7 @@ class Sides:
                 own = self._axis(side, axis, size)
                 pieces.append(
                     [
-                        (f.role, (f.axis, -f.stride), f.size, is_copy(own, f))
+                        (f.role, (f.axis, -f.stride), f.size, not each and is_copy(own, f))
                         for f in factors[outs[axis]]
                     ]
                 )
@@ -332,7 +344,10 @@ class Sides:
                 pieces.append([("dim", (axis, 0), size, False)])
         return arranged(pieces, ("batch", "heads", tokens, "dim"))
 
-    def _value(self, factors: tuple[tuple[Factor, ...], ...]) -> Arrangement | None:
+    def _value(
+        self, factors: tuple[tuple[Factor, ...], ...], *, each: bool = False
+    ) -> Arrangement | None:
+        """Return how v is arranged; each: copied heads are told apart."""
         shape = self.value.held.shape
         met = {value: mine for mine, value, _ in self.second.batch if mine >= 0}
         met |= {value: mine for mine, value in self.second.summed}
@@ -354,7 +369,8 @@ class Sides:
             for factor in found:
                 inner //= factor.size
                 atom = covering(own, inner) if own is not None else None
-                copy = atom is not None and atom.repeated and factor.role == "heads"
+                copied = atom is not None and atom.repeated and factor.role == "heads"
+                copy = copied and not each
                 group.append((factor.role, (factor.axis, -factor.stride), factor.size, copy))
             pieces.append(group)
         return arranged(pieces, ("batch", "heads", "keys", "dim"))
@@ -380,21 +396,3 @@ class Sides:
             pieces[out] = [("dim", (value, 0), size, False)] if size != 1 else []
         ordered = [pieces[out] for out in sorted(pieces)]
         return arranged(ordered, ("batch", "heads", "queries", "dim"))
-
-    def _expansion(self, k_at: int, sizes: Sizes, k: Arrangement) -> str:
-        if sizes.kv_heads == sizes.heads:
-            return "none"
-        operand = self.left if k_at == 0 else self.right
-        trail = operand.trail
-        while trail is not None and trail.args:
-            name = trail.name
-            if name in {"repeat_interleave", "expand", "repeat", "expand_as", "tile"}:
-                name = {"expand_as": "expand", "tile": "repeat"}.get(name, name)
-                if is_tiled(k):
-                    return "repeat"
-                return "repeat_interleave" if name == "repeat" and k.copies else name
-            if name in {"index_select", "gather"}:
-                return "index"
-            before = trail.args[0]
-            trail = before if hasattr(before, "args") else None
-        return "expand" if k.copies else "broadcast"

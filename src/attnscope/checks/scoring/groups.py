@@ -13,9 +13,9 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.course import Course, course_of
+from attnscope.capture.tape import Tape
+from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.scoring.assigned import line_of_index
-from attnscope.checks.scoring.reading import weights_met
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
@@ -25,9 +25,6 @@ _EXPANDS = frozenset(
     "repeat tile expand expand_as broadcast_to repeat_interleave cat concat concatenate stack "
     "index_select getitem".split()
 )
-_NEAR = 1e-2
-"""Relative difference up to which a context is one: above the rounding of half types."""
-
 _TAKES = frozenset("getitem select unbind narrow chunk split index_select".split())
 
 
@@ -54,7 +51,7 @@ class Met:
 def wrong_maps(subject: Subject) -> Iterator[Met]:
     """Iterate over the calls, and the loops of calls, in which query heads meet other kv heads."""
     for call in subject.calls:
-        found = _by_recipe(subject, call) or _by_copies(subject, call) or _by_context(subject, call)
+        found = _by_recipe(subject, call) or _by_copies(subject, call)
         if found is not None:
             yield found
     for _, calls in groupby(subject.calls, key=lambda call: (call.module, _sizes(call))):
@@ -79,29 +76,6 @@ def _by_recipe(subject: Subject, call: Call) -> Met | None:
     return Met(call, "k", met, wanted, call.kv_heads, _line_of_copying(call, course, "k"))
 
 
-def _by_context(subject: Subject, call: Call) -> Met | None:
-    """Return that v was tiled while k was repeated: the context tells which v each head met."""
-    if call.kv_heads < 2 or call.heads == call.kv_heads or call.heads % call.kv_heads:
-        return None
-    weights = weights_met(subject, call)
-    if weights is None or call.recipe.after:
-        return None
-    wanted = _blocks(call.heads, call.kv_heads)
-    tiled = tuple(head % call.kv_heads for head in range(call.heads))
-    try:
-        v, context = call.v.detach().double(), call.context().detach().double()
-        gaps = [
-            float((weights @ v[:, list(each)] - context).abs().max()) for each in (wanted, tiled)
-        ]
-    except UNREADABLE:
-        return None
-    near = _NEAR * float(context.abs().max())
-    if not gaps[1] <= near < gaps[0]:
-        return None
-    line = _line_of_copying(call, course_of(subject, call), "v")
-    return Met(call, "v", tiled, wanted, call.kv_heads, line)
-
-
 def _by_copies(subject: Subject, call: Call) -> Met | None:
     """Return a wrong map of k or v that were expanded, each in its own way, before they came."""
     course = course_of(subject, call)
@@ -109,7 +83,7 @@ def _by_copies(subject: Subject, call: Call) -> Met | None:
         return None
     sides: tuple[Literal["k", "v"], ...] = ("k", "v")
     for side in sides:
-        if not any(op.name in _EXPANDS - {"getitem"} for op in course.layout_of(side)):
+        if _grows(course, side) is None:
             continue
         labels = _labels(list(getattr(call, side).detach().unbind(1)))
         count = len(set(labels))
@@ -184,7 +158,38 @@ def _blocks(heads: int, kv_heads: int) -> tuple[int, ...]:
 def _line_of_copying(call: Call, course: Course | None, side: str) -> Source:
     if course is None:
         return call.source
-    return course.line(*(op for op in course.layout_of(side) if op.name in _EXPANDS))
+    grows = _grows(course, side)
+    return course.line(*([grows] if grows is not None else []), *_expanding(course, side))
+
+
+def _expanding(course: Course, side: str) -> list[Operation]:
+    return [op for op in course.layout_of(side) if op.name in _EXPANDS]
+
+
+def _grows(course: Course, side: str) -> Operation | None:
+    """Return the operation that makes more entries of k or v than it is given: it copies heads."""
+    tape = course.tape
+    spots = course.located.spots.get(side)
+    value = spots[0][0] if spots else None
+    for _ in range(64):
+        operation = tape.maker.get(value) if value is not None else None
+        if operation is None or operation.name in CONTRACTIONS:
+            return None
+        given = [v for v in operation.values() if tape.tensors[v].is_floating_point()]
+        whole = {_taken_from(tape, v) for v in given} if len(given) > 1 else set(given)
+        if given and tape.tensors[operation.defines[0]].numel() > sum(
+            tape.tensors[v].numel() for v in whole
+        ):
+            return operation
+        value = given[0] if given else None
+    return None
+
+
+def _taken_from(tape: Tape, value: int) -> int:
+    """Return the value that a value is a piece of, or itself."""
+    maker = tape.maker.get(value)
+    first = next(maker.values(), None) if maker is not None and maker.name in _TAKES else None
+    return value if first is None else first
 
 
 def _sizes(call: Call) -> tuple[int, ...]:
