@@ -23,7 +23,7 @@ def line_of_keeping(near: Source | None) -> Source | None:
     function = _function_around(near) if near is not None else None
     if near is None or function is None:
         return None
-    line = _returned(function) or _set(function)
+    line = _returned(function, near.line) or _set(function)
     if line is None:
         return None
     return Source(near.file, line, function.name, linecache.getline(near.file, line).strip())
@@ -48,20 +48,25 @@ def line_of_state(owner: type, names: set[str], methods: tuple[str, ...]) -> Sou
     return None
 
 
-def _returned(function: ast.FunctionDef) -> int | None:
+def _returned(function: ast.FunctionDef, after: int) -> int | None:
+    """Return the line that makes the last item that a function returns."""
     for node in ast.walk(function):
         if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Tuple):
             continue
         last = node.value.elts[-1]
-        if not isinstance(last, ast.Name):
-            return last.lineno
+        names = {each.id for each in ast.walk(last) if isinstance(each, ast.Name)}
+        plain = isinstance(last, ast.Name)
+        if not plain and any(isinstance(n, ast.Subscript | ast.Call) for n in ast.walk(last)):
+            return last.lineno  # made where it is returned
         lines = [
             each.lineno
             for each in ast.walk(function)
             if isinstance(each, ast.Assign)
-            and any(isinstance(t, ast.Name) and t.id == last.id for t in each.targets)
+            and any(isinstance(t, ast.Name) and t.id in names for t in each.targets)
         ]
-        return max(lines, default=node.lineno)
+        if plain:
+            return max(lines, default=node.lineno)
+        return min((line for line in lines if line > after), default=last.lineno)
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 __all__ = ["Stretch"]
@@ -29,8 +30,10 @@ class Stretch:
 
     def agree(self, full: Tensor, step: Tensor) -> bool | None:
         """Return whether a step's value is that of the full pass; None: they can't be compared."""
-        if full.is_complex() or full.dim() != step.dim() or full.dtype != step.dtype:
+        if full.dim() != step.dim() or full.dtype != step.dtype:
             return None
+        if full.is_complex():
+            return self.agree(torch.view_as_real(full), torch.view_as_real(step))
         if full.numel() == 0 or step.numel() == 0:
             return None if full.shape == step.shape else False
         options = [self._readings(a, b) for a, b in zip(full.shape, step.shape, strict=True)]
@@ -55,6 +58,10 @@ class Stretch:
             found.append((0, self.stop, step))
         if full == self.length and step > self.stop:
             found.append((0, self.stop, self.stop))
+        if full == self.length and step < self.stop:  # the last ones alone were kept
+            found.append((self.stop - step, step, step))
+        if 1 in {full, step}:  # one for all
+            found.append((0, full, step))
         return found
 
     def _merged(self, full: Tensor, step: Tensor) -> bool | None:
@@ -85,7 +92,7 @@ def _cut(tensor: Tensor, reading: tuple[tuple[int, int, int], ...], *, own: bool
 
 def _close(full: Tensor, step: Tensor) -> bool:
     if full.shape != step.shape:
-        return False
+        full, step = torch.broadcast_tensors(full, step)
     if not full.is_floating_point():
         return bool((full == step).all())
     same = (full == step) | (full.isnan() & step.isnan())

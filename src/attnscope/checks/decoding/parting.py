@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.capture.trail import LAYOUT
 from attnscope.checks.decoding.keeping import line_of_keeping
 from attnscope.checks.decoding.matching import Stretch
 from attnscope.differ.sides.located import Located
@@ -33,6 +34,9 @@ _JOINS = frozenset(
     "cat concat concatenate setitem index_copy index_copy_ copy_ scatter scatter_ "
     "index_put index_put_ slice_scatter".split()
 )
+
+
+_HANDS_ON = LAYOUT | frozenset("clone detach to type_as contiguous".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,17 @@ class _Walk:
     def first(self) -> Parting | None:
         for number, operation in enumerate(self.step.tape.operations):
             partner = self.partners.get(number)
-            if partner is None:
+            if partner is None or self._is_past(operation):
                 continue
             if self._agree(partner.defines, operation.defines) is False:
                 return self._cause(operation, partner)
         return None
+
+    def _is_past(self, operation: Operation) -> bool:
+        """Return whether an operation hands on what was kept, before new tokens join it."""
+        return operation.name in _HANDS_ON and any(
+            self.step.tape.tensors[value].is_floating_point() for value in self._kept(operation)
+        )
 
     def lost(self) -> Parting | None:
         """Return where new keys join what was kept of fewer tokens than there were."""
@@ -160,9 +170,21 @@ class _Walk:
             before = [v for v in maker.values() if v not in self.step.weights]
             wrong = [v for v in before if self._wrong(v, expected)]
             if not wrong:
-                return _other_result(maker)
+                return self._left_out(maker, theirs) or _other_result(maker)
             value = wrong[0]
         return None
+
+    def _left_out(self, maker: Operation, theirs: int) -> Parting | None:
+        """Return what the full pass does to a value that the step hands on as it is."""
+        number = next(n for n, each in enumerate(self.step.tape.operations) if each is maker)
+        partner, last = self.partners.get(number), self.full.tape.maker.get(theirs)
+        if partner is None or last is None or last is partner:
+            return None
+        if self._agree(partner.defines, maker.defines) is not True:
+            return None
+        return Parting(
+            last.source, last.name, "is done in the full pass, not in this step", last, in_full=True
+        )
 
     def _wrong(self, value: int, expected: Tensor) -> bool:
         """Return whether a value has the shape of what is wrong, and so hands it on."""

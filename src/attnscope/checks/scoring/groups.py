@@ -175,7 +175,8 @@ def _grows(course: Course, side: str) -> Operation | None:
         operation = tape.maker.get(value) if value is not None else None
         if operation is None or operation.name in CONTRACTIONS:
             return None
-        given = [v for v in operation.values() if tape.tensors[v].is_floating_point()]
+        values = dict.fromkeys(operation.values())
+        given = [v for v in values if tape.tensors[v].is_floating_point()]
         whole = {_taken_from(tape, v) for v in given} if len(given) > 1 else set(given)
         if given and tape.tensors[operation.defines[0]].numel() > sum(
             tape.tensors[v].numel() for v in whole
