@@ -45,6 +45,13 @@ class Stretch:
             for reading in itertools.product(*options)
         )
 
+    def sizes_apart(self, full: Tensor, step: Tensor) -> bool:
+        """Return whether one axis alone has a size that can't be that of these tokens."""
+        if full.dim() != step.dim():
+            return False
+        pairs = zip(full.shape, step.shape, strict=True)
+        return sum(not self._readings(a, b) for a, b in pairs) == 1
+
     def _readings(self, full: int, step: int) -> list[tuple[int, int, int]]:
         """Return how an axis can be read: first and number in the full pass, number in the step."""
         found = []

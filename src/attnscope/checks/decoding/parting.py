@@ -146,7 +146,17 @@ class _Walk:
                 found = self._of_value(ours, theirs)
                 if found is not None:
                     return found
+        for ours, theirs in zip(operation.values(), partner.values(), strict=False):
+            if self._apart(ours, theirs):
+                found = self._of_value(ours, theirs)
+                if found is not None:
+                    return found
         return _other_result(operation)
+
+    def _apart(self, ours: int, theirs: int) -> bool:
+        """Return whether an operand has a size that no part of the full pass's has."""
+        step, full = self._value(self.step, ours), self._value(self.full, theirs)
+        return self.stretch.sizes_apart(full, step)
 
     def right(self) -> set[int]:
         """Return the numbers of the operations whose results are those of the full pass."""

@@ -213,7 +213,8 @@ class Stepper:
 
     def _watch(self, model: nn.Module, inputs: Given, more: Mapping[str, Any]) -> Side:
         args, kwargs = inputs.with_values(**more).arguments()
-        return watch(Watched(self.subject.name, model), args, kwargs, self.subject.seed)
+        watched = Watched(self.subject.name, model)  # a copy: what it keeps is left to be seen
+        return watch(watched, args, kwargs, self.subject.seed, restores=False)
 
     def result(self, output: Any) -> Tensor:
         """Return the main output, in float64."""

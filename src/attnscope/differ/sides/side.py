@@ -202,15 +202,17 @@ def watch(
     seed: int,
     *,
     graded: bool = True,
+    restores: bool = True,
 ) -> Side:
     """Run a subject once under watch; what it raised, and all before that, is in the side.
 
-    graded: let autograd follow it.
+    graded: let autograd follow it. restores: put buffers back that it changed.
     """
     tape, devices = Tape(), list(range(torch.cuda.device_count()))
     args, kwargs, leaves = _with_leaves(args, kwargs, graded=graded)
     trace, output, raised = Trace(), None, None
-    with torch.random.fork_rng(devices=devices), _stepwise(), _same_buffers(subject.model):
+    unchanged = _same_buffers(subject.model if restores else None)
+    with torch.random.fork_rng(devices=devices), _stepwise(), unchanged:
         torch.manual_seed(seed)
         try:
             with (
