@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from attnscope.calls.source import Source
 
-__all__ = ["line_of_keeping", "line_of_state"]
+__all__ = ["condition_of", "line_of_keeping", "line_of_state"]
 
 _GROWS = frozenset({"append", "extend", "update", "copy_", "insert"})
 
@@ -27,6 +27,24 @@ def line_of_keeping(near: Source | None) -> Source | None:
     if line is None:
         return None
     return Source(near.file, line, function.name, linecache.getline(near.file, line).strip())
+
+
+def condition_of(line: Source | None) -> Source | None:
+    """Return the line of the `if` that a line depends on; None: there is none in its function."""
+    function = _function_around(line) if line is not None else None
+    if line is None or function is None:
+        return None
+    around = [
+        node
+        for node in ast.walk(function)
+        if isinstance(node, ast.If)
+        and node.body[0].lineno <= line.line <= (node.body[-1].end_lineno or 0)
+    ]
+    inner = max(around, key=lambda node: node.lineno, default=None)
+    if inner is None:
+        return None
+    text = linecache.getline(line.file, inner.lineno).strip()
+    return Source(line.file, inner.lineno, function.name, text)
 
 
 def line_of_state(owner: type, names: set[str], methods: tuple[str, ...]) -> Source | None:

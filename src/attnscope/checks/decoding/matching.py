@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["Stretch"]
+__all__ = ["Stretch", "same_but_for_rounding"]
 
 _CLOSE = 2e-5
 """Relative to the largest entry: far above float32's rounding, far below a wrong position."""
@@ -34,8 +34,8 @@ class Stretch:
             return None
         if full.is_complex():
             return self.agree(torch.view_as_real(full), torch.view_as_real(step))
-        if full.numel() == 0 or step.numel() == 0:
-            return None if full.shape == step.shape else False
+        if full.numel() == 0 or step.numel() == 0:  # of what there is none yet
+            return None
         options = [self._readings(a, b) for a, b in zip(full.shape, step.shape, strict=True)]
         if not all(options):
             merged = self._merged(full, step)
@@ -86,6 +86,11 @@ class Stretch:
             (a, b) for a, b in zip(full.shape, step.shape, strict=True) if not self._readings(a, b)
         ]
         return False if all(a == self.length and 0 < b < self.stop for a, b in pairs) else None
+
+
+def same_but_for_rounding(full: Tensor, step: Tensor) -> bool:
+    """Return whether two values are of one shape and the same."""
+    return full.shape == step.shape and full.dtype == step.dtype and _close(full, step)
 
 
 def _cut(tensor: Tensor, reading: tuple[tuple[int, int, int], ...], *, own: bool = False) -> Tensor:

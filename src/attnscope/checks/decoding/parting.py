@@ -17,8 +17,8 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
-from attnscope.checks.decoding.keeping import line_of_keeping
-from attnscope.checks.decoding.matching import Stretch
+from attnscope.checks.decoding.keeping import condition_of, line_of_keeping
+from attnscope.checks.decoding.matching import Stretch, same_but_for_rounding
 from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.side import Side
 from attnscope.errors import AttnscopeError
@@ -58,7 +58,7 @@ class Parting:
 def first_parting(full: Side, step: Side, stretch: Stretch) -> tuple[Parting | None, set[int]]:
     """Return where a step parts from the full pass, and the numbers of operations that don't."""
     walk = _Walk(full, step, stretch)
-    found = walk.lost() or walk.first()
+    found = walk.lost() or walk.grown() or walk.first()
     return found, walk.right() if found is not None and found.made is not None else set()
 
 
@@ -115,6 +115,27 @@ class _Walk:
                 )
                 return Parting(line, operation.name, what)
         return None
+
+    def grown(self) -> Parting | None:
+        """Return where more is joined to what was kept and is whole already: memory, say."""
+        for operation in self.step.tape.operations:
+            if operation.name not in _CATS:
+                continue
+            for expected in self._expected(operation.defines[0]):
+                kept = [self._value(self.step, value) for value in self._kept(operation)]
+                if any(same_but_for_rounding(self._value(self.full, expected), k) for k in kept):
+                    what = "joins more to what was kept, which is all of it already"
+                    return Parting(operation.source, operation.name, what, operation)
+        return None
+
+    def _expected(self, value: int) -> Iterator[int]:
+        """Iterate over the values of the full pass that a value of the step stands for."""
+        operations = self.step.tape.operations
+        for user in self.step.tape.users.get(value, []):
+            partner = self.partners.get(next(n for n, op in enumerate(operations) if op is user))
+            if partner is not None:
+                pairs = zip(user.values(), partner.values(), strict=False)
+                yield from (theirs for ours, theirs in pairs if ours == value)
 
     def _seen_in_full(self, join: Operation, count: int) -> bool:
         """Return whether the full pass looks further back than to the last `count` tokens."""
@@ -224,12 +245,28 @@ class _Walk:
                     join.name,
                     f"joins what was kept of {past.stop} tokens, and the full pass has others",
                 )
-        return Parting(
+        return self._moved(join, expected, past) or Parting(
             join.source,
             join.name,
             "puts old and new tokens together otherwise than in the full pass",
             join,
         )
+
+    def _moved(self, join: Operation, expected: Tensor, past: Stretch) -> Parting | None:
+        """Return what makes the tokens that were kept wrong before new ones join them."""
+        tape, after = self.step.tape, None
+        value = next(join.values(), None)
+        while value is not None and (maker := tape.maker.get(value)) is not None:
+            if maker.name not in _JOINS and past.agree(expected, self._value(self.step, value)):
+                break
+            after = after if maker.name in _HANDS_ON | _JOINS else maker
+            value = next(maker.values(), None)
+        if value is None or after is None:
+            return None
+        if past.agree(expected, self._value(self.step, value)) is not True:
+            return None
+        line = condition_of(after.source) or after.source
+        return Parting(line, after.name, "moves tokens that were kept where they belong", after)
 
     def _made_again(self, theirs: int, past: Stretch, kept: int) -> Parting | None:
         """Return what makes the kept tokens of the joined ones, and so is applied to them twice."""
