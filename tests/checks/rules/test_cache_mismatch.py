@@ -337,3 +337,105 @@ def test_a_cache_among_the_inputs_is_left_as_it_was() -> None:
     assert held.past is None
     assert not [each for each in report.rules_skipped if each.failed]
     assert not [each for each in report.findings if each.code in {"AS201", "AS601", "AS801"}]
+
+
+class Batched(Decoder):
+    """Prompts of different lengths are padded on the left; `forgets` sees the padding in steps."""
+
+    def __init__(self, *, forgets: bool = False) -> None:
+        super().__init__()
+        self.forgets = forgets
+
+    def forward(self, x: Tensor, past: Past = None, attention_mask: Tensor | None = None) -> Any:
+        b, t = x.shape
+        seen = 0 if past is None else past[0].shape[2]
+        real = torch.ones(b, seen + t) if attention_mask is None else attention_mask
+        at = (real.long().cumsum(1) - 1).clamp(min=0)[:, seen:]
+        h = self.tokens(x) + self.places(at)
+        q, k, v = self.qkv(h).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        k, v = self.joined(past, k, v)
+        visible = torch.ones(t, seen + t).tril(seen).bool() & real[:, None, None].bool()
+        if self.forgets and past is not None:
+            visible = torch.ones(t, seen + t).tril(seen).bool()
+        weights = (q @ k.mT).masked_fill(~visible, -1e9).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, t, -1)), (k, v)
+
+
+def test_prompts_that_are_padded_on_the_left() -> None:
+    inputs = {"x": ids(), "attention_mask": torch.ones(2, 9, dtype=torch.long)}
+    assert not found(Batched(), inputs, EXPECT)
+    (finding,) = found(Batched(forgets=True), inputs, EXPECT)
+    assert finding.evidence["way"] == "left-padded prompts, then one token a step"
+
+
+class Sinking(Decoder):
+    """Keeps the first two tokens and the last three; has no positions."""
+
+    def embedded(self, x: Tensor, seen: int) -> Any:  # noqa: ARG002  of the class above
+        return self.tokens(x)
+
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        output, kept = super().attended(x, past, seen)
+        assert kept is not None
+        if kept[0].shape[2] > 5:
+            kept = tuple(torch.cat([t[:, :, :2], t[:, :, -3:]], 2) for t in kept)  # type: ignore[assignment]
+        return output, kept
+
+
+def test_a_cache_that_lets_go_of_the_middle_is_skipped() -> None:
+    report = attnscope.check(Sinking().eval(), ids(11), expect=EXPECT, select=["AS601"])
+    assert not report.findings
+    assert "on purpose" in report.rules_skipped[0].reason
+
+
+class Short(Decoder):
+    """Keeps the last four tokens, of which the full pass knows nothing."""
+
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        output, kept = super().attended(x, past, seen)
+        assert kept is not None
+        return output, (kept[0][:, :, -4:], kept[1][:, :, -4:])
+
+
+def test_a_cache_that_lets_go_of_the_first_ones_is_not() -> None:
+    (finding,) = found(Short(), ids(11), EXPECT)
+    assert "the full pass sees them" in finding.message
+
+
+class Coarse(Decoder):
+    """Keeps half precision."""
+
+    def joined(self, past: Past, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        old = None if past is None else (past[0].to(k), past[1].to(v))
+        return super().joined(old, k, v)
+
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        output, kept = super().attended(x, past, seen)
+        assert kept is not None
+        return output, (kept[0].bfloat16(), kept[1].bfloat16())
+
+
+def test_what_half_precision_rounds_is_no_mismatch() -> None:
+    assert not found(Coarse(), ids(), EXPECT)
+
+
+class Untold(Decoder):
+    """Hugging Face's way: positions begin at zero wherever a step is not told its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config = SimpleNamespace(model_type="told")
+
+    def forward(self, x: Tensor, past: Past = None, position_ids: Tensor | None = None) -> Any:
+        at = torch.arange(x.shape[1])[None] if position_ids is None else position_ids
+        self.at = at
+        return self.attended(x, past, 0)
+
+    def embedded(self, x: Tensor, seen: int) -> Any:  # noqa: ARG002  of the class above
+        return self.tokens(x) + self.places(self.at)
+
+
+def test_positions_that_generate_hands_on_are_a_note() -> None:
+    (finding,) = found(Untold(), ids(), EXPECT)
+    assert finding.severity == "note"
+    assert "position_ids" in finding.message

@@ -30,21 +30,20 @@ def kept_of_middle_let_go(full: Side, step: Side, stretch: Stretch) -> tuple[int
     try:
         whole, part = (side.located[0].call.v.detach().double() for side in (full, step))
         every = _seen(full, stretch.stop - 1)[: stretch.stop]
-        seen = _seen(step, -1)
+        seen, before = _seen(step, -1), _seen(step, -stretch.count)
     except (AttnscopeError, RuntimeError, IndexError):
         return None
     if whole.shape[:2] != part.shape[:2] or whole.shape[-1] != part.shape[-1]:
         return None
-    own = whole[:, :, : stretch.stop]
-    at = _places(own, part[:, :, seen])
-    if at is None or len(at) >= stretch.stop or not bool(every.all()):
+    if not bool(every.all()) or stretch.start == 0 or not bool(before[-stretch.count - 1]):
         return None
-    first = next((n for n, place in enumerate(at) if place != n), len(at))
-    last = len(at) - first
-    if at[first:] != list(range(stretch.stop - last, stretch.stop)):
+    same = _same(part[:, :, seen], whole[:, :, : stretch.stop])
+    count = len(same)
+    if count >= stretch.stop:
         return None
-    before = _places(own, part[:, :, _seen(step, -stretch.count)]) or []
-    by_design = first > 0 and last > 1 and stretch.start - 1 in before
+    last = _run(same.diagonal(stretch.stop - count).flip(0))
+    first = count - last
+    by_design = first > 0 and last > 1 and _run(same.diagonal()) >= first
     return (first, last) if by_design else None
 
 
@@ -53,9 +52,13 @@ def _seen(side: Side, query: int) -> Tensor:
     return side.located[0].call.weights()[..., query, :].flatten(0, -2).ne(0).any(0)
 
 
-def _places(whole: Tensor, part: Tensor) -> list[int] | None:
-    """Return which token of the full pass each key of a step is."""
-    rows = [t.movedim(2, 0).flatten(1) for t in (whole, part)]
-    limit = _CLOSE * float(rows[0].abs().max())
-    same = (rows[1][:, None] - rows[0][None]).abs().amax(-1) <= limit
-    return [int(row.int().argmax()) for row in same] if bool(same.any(1).all()) else None
+def _same(part: Tensor, whole: Tensor) -> Tensor:
+    """Return which key of a step may be which token of the full pass, (keys, tokens)."""
+    ours, theirs = (t.movedim(2, 0).flatten(1) for t in (part, whole))
+    limit = _CLOSE * float(theirs.abs().max())
+    return (ours[:, None] - theirs[None]).abs().amax(-1) <= limit
+
+
+def _run(flags: Tensor) -> int:
+    """Return how many are True before the first that isn't."""
+    return int(flags.int().cumprod(0).sum())

@@ -67,7 +67,7 @@ class Stretch:
             found.append((0, self.stop, self.stop))
         if full == self.length and step < self.stop:  # the last ones alone were kept
             found.append((self.stop - step, step, step))
-        if 1 in {full, step}:  # one for all
+        if {full, step} == {1, self.batch}:  # one for all samples
             found.append((0, full, step))
         return found
 

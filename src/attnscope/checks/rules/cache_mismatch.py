@@ -155,15 +155,18 @@ RULE = Rule(
     ),
     proof=(
         "A copy of the model, in float64 where it runs so, is given its tokens one a step, after a "
-        "prompt, and in chunks, each time with the cache that the step before left; outputs must "
-        "agree with the full pass within 256 roundings of a row's largest entry. The first step "
+        "prompt, and in chunks, each time with the cache that the step before left; where a mask "
+        "says what is padding, prompts that are padded on the left as well. Outputs must agree "
+        "with the full pass within 256 roundings of a row's largest entry, or 16 of a cache that "
+        "is kept in half precision. The first step "
         "that departs is run again next to the full pass, operation by operation: the line is that "
         "of the first one whose result is not what the full pass has at the same tokens."
     ),
     limits=(
         "The cache is Hugging Face's, or what expect cache names, or an argument called so. Models "
         "whose positions see later ones are not put to it. A cache of bounded size is compared as "
-        "the full pass limits itself."
+        "the full pass limits itself, and not at all where it keeps the first and the last tokens "
+        "on purpose. Hugging Face models that need position_ids at each step get a note."
     ),
     sources=(
         "https://github.com/huggingface/transformers/issues/37574",
