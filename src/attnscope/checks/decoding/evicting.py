@@ -35,7 +35,9 @@ def kept_of_middle_let_go(full: Side, step: Side, stretch: Stretch) -> tuple[int
         return None
     if whole.shape[:2] != part.shape[:2] or whole.shape[-1] != part.shape[-1]:
         return None
-    if not bool(every.all()) or stretch.start == 0 or not bool(before[-stretch.count - 1]):
+    if len(before) <= stretch.count or not bool(before[-stretch.count - 1]):
+        return None
+    if not bool(every.all()):
         return None
     same = _same(part[:, :, seen], whole[:, :, : stretch.stop])
     count = len(same)

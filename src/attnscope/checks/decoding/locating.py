@@ -15,7 +15,7 @@ from attnscope.checks.decoding.departure import Departure
 from attnscope.checks.decoding.keeping import line_of_state
 from attnscope.checks.decoding.matching import Stretch
 from attnscope.checks.decoding.parting import Parting, first_parting
-from attnscope.checks.decoding.turning_caller import line_of_caller
+from attnscope.checks.decoding.turning_caller import line_of_caller, line_that_hands
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.caches import RESETS, fresh, reset_of
 from attnscope.differ.sides.side import Side
@@ -59,6 +59,9 @@ def parting_of(subject: Subject, found: Departure) -> Parting | None:
         line = line_of_call(subject, _module_of(step, place.made))
         return replace(place, line=line or place.line)
     run = stepper.whole if place.in_full else stepper.ready(list(found.ends), found.step)
+    if place.kept is not None:
+        line = line_that_hands(run, step, place.made, place.kept)
+        return replace(place, line=line or place.line)
     numbers = _everything(full, place.made) if place.in_full else right
     line = line_of_caller(run, full if place.in_full else step, place.made, numbers)
     return replace(place, line=line or place.line)

@@ -44,7 +44,7 @@ class Parting:
     """Where a step parts from the full pass: line, operation, and what is wrong there in words.
 
     made: the operation, one of the step or (in_full) of the full pass. handed: the joining of what
-    a caller handed to the wrong layer.
+    a caller handed to the wrong layer. kept: what a caller handed on though it is too little.
     """
 
     line: Source | None
@@ -53,6 +53,7 @@ class Parting:
     made: Operation | None = None
     in_full: bool = False
     handed: bool = False
+    kept: Tensor | None = None
 
 
 def first_parting(full: Side, step: Side, stretch: Stretch) -> tuple[Parting | None, set[int]]:
@@ -198,12 +199,26 @@ class _Walk:
                 return None
             if maker.name in _JOINS:
                 return self._of_join(maker, theirs)
+            if self._is_past(maker) and self._past.agree(expected, self._value(self.step, value)):
+                what = "is given what was kept alone, without the tokens of the step"
+                return Parting(
+                    maker.source,
+                    maker.name,
+                    what,
+                    maker,
+                    kept=self._value(self.step, next(self._kept(maker))),
+                )
             before = [v for v in maker.values() if v not in self.step.weights]
             wrong = [v for v in before if self._wrong(v, expected)]
             if not wrong:
                 return self._left_out(maker, theirs) or _other_result(maker)
             value = wrong[0]
         return None
+
+    @property
+    def _past(self) -> Stretch:
+        """The tokens before the step."""
+        return Stretch(0, self.stretch.start, self.stretch.length, self.stretch.batch)
 
     def _left_out(self, maker: Operation, theirs: int) -> Parting | None:
         """Return what the full pass does to a value that the step hands on as it is."""
@@ -230,7 +245,7 @@ class _Walk:
         """Return whether the joining is at fault, or what was kept of the tokens before."""
         expected = self._value(self.full, theirs)
         kept = [v for v in self._kept(join) if self._value(self.step, v).dim() == expected.dim()]
-        past = Stretch(0, self.stretch.start, self.stretch.length, self.stretch.batch)
+        past = self._past
         for value in kept:
             if past.agree(expected, self._value(self.step, value)) is not True:
                 again = self._made_again(theirs, past, value)

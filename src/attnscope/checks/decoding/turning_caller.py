@@ -16,7 +16,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.masking.frames import Frame, frames_of_run
 from attnscope.differ.sides.side import Side
 
-__all__ = ["line_of_caller"]
+__all__ = ["line_of_caller", "line_that_hands"]
 
 
 def line_of_caller(
@@ -35,6 +35,24 @@ def line_of_caller(
         for number, other in enumerate(side.tape.operations)
     )
     return frames[1].source() if elsewhere or _was_given(side, operation, frames[0]) else None
+
+
+def line_that_hands(
+    run: Callable[[], Any], side: Side, operation: Operation, tensor: Tensor
+) -> Source | None:
+    """Return the line that first hands a tensor to the function around an operation."""
+    frames = frames_of_run(run, operation, side.tape.operations)
+    takes = [any(_is(each, tensor) for each in frame.arguments.values()) for frame in frames]
+    outermost = next((n for n, taken in enumerate(takes) if not taken), len(frames))
+    return frames[outermost].source() if 0 < outermost < len(frames) else None
+
+
+def _is(value: Any, tensor: Tensor) -> bool:
+    return (
+        isinstance(value, Tensor)
+        and value.shape == tensor.shape
+        and bool((value.detach() == tensor).all())
+    )
 
 
 def _was_given(side: Side, operation: Operation, helper: Frame) -> bool:
