@@ -12,7 +12,7 @@ import pytest
 
 import attnscope
 
-HEAVY = frozenset({"matplotlib", "rich", "torch", "transformers"})
+HEAVY = frozenset({"matplotlib", "rich", "torch", "torch._dynamo", "transformers"})
 
 IMPORT = "import attnscope"
 VERSION = "import attnscope; attnscope.__version__; attnscope.AttnscopeError; dir(attnscope)"
@@ -62,6 +62,13 @@ def test_the_help_of_the_command_line_loads_no_torch() -> None:
 )
 def test_a_heavy_import_would_be_noticed(code: str, expected: set[str]) -> None:
     assert loaded_by(code) == expected
+
+
+def test_a_check_does_not_load_the_compiler() -> None:
+    check = "import torch, attnscope; m = torch.nn.MultiheadAttention(8, 2, batch_first=True)"
+    run = f"{check}; x = torch.randn(1, 3, 8); attnscope.check(m, (x, x, x))"
+    for more, expected in (("", set()), ("; import torch._dynamo", {"torch._dynamo"})):
+        assert loaded_by(f"{run}{more}") & {"torch._dynamo"} == expected
 
 
 @pytest.mark.parametrize("name", attnscope.__all__)

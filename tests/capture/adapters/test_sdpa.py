@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right, causal_upper_left
 
 from attnscope.calls.tolerance import replay
 from attnscope.capture.adapters.sdpa import ScaledDotProductAttention
@@ -200,3 +201,12 @@ def test_a_mask_that_changed_is_noticed() -> None:
     kernel.held[0].freeze()
     mask.zero_()
     assert kernel.recipe.mask.kind == "none"
+
+
+@pytest.mark.parametrize(
+    ("biased", "kind"), [(causal_upper_left, "causal"), (causal_lower_right, "causal-bottom-right")]
+)
+def test_a_causal_bias_starts_at_its_corner(biased: Callable[..., Any], kind: str) -> None:
+    kernel = call(*qkv(), biased(T, S))
+    assert exact(kernel)
+    assert kernel.recipe.mask.kind == kind

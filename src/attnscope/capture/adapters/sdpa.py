@@ -8,6 +8,7 @@ More leading axes are batch; without a fourth axis there is one head.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.nn.attention.bias import CausalBias, CausalVariant
 
 from attnscope.calls.held import Held, has_values
 from attnscope.calls.mask import Alignment, Mask
@@ -27,11 +27,7 @@ from attnscope.capture.kernel import Axes, KernelCall
 
 __all__ = ["ScaledDotProductAttention"]
 
-_CORNERS: Mapping[CausalVariant, Alignment] = {
-    CausalVariant.UPPER_LEFT: "top-left",
-    CausalVariant.LOWER_RIGHT: "bottom-right",
-}
-"""A `torch.nn.attention.bias.CausalBias` holds no values, only its corner."""
+_CORNERS: Mapping[str, Alignment] = {"UPPER_LEFT": "top-left", "LOWER_RIGHT": "bottom-right"}
 
 _SIGNATURE = Signature(
     "query key value",
@@ -67,7 +63,7 @@ class ScaledDotProductAttention:
 
 def _read_dense(given: Mapping[str, Any], output: Tensor) -> KernelCall:
     q, k, mask = given["query"], given["key"], given["attn_mask"]
-    corner = _CORNERS[mask.variant] if isinstance(mask, CausalBias) else None
+    corner = _corner(mask)
     if corner is not None:
         mask = None
     axes = axes_of(output.dim())
@@ -152,6 +148,17 @@ def _simple_recipe(given: Mapping[str, Any]) -> Recipe:
         expansion=expansion,
         empty_row="zero",
     )
+
+
+def _corner(mask: object) -> Alignment | None:
+    """Return the corner that a `CausalBias` starts at: it holds no values; None: it is none.
+
+    Its module loads the compiler, which takes longer than a check: it is not imported for this.
+    """
+    module = sys.modules.get("torch.nn.attention.bias")
+    if module is None or not isinstance(mask, module.CausalBias):
+        return None
+    return _CORNERS[mask.variant.name]
 
 
 def _with_mask(recipe: Recipe, mask: Tensor, queries: int, keys: int) -> Recipe:
