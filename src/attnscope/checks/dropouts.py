@@ -9,7 +9,7 @@ from typing import Any
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 
-__all__ = ["Dropped", "dropped"]
+__all__ = ["Dropped", "dropped", "may_drop"]
 
 _BY_ARGUMENT = {
     "scaled_dot_product_attention": (4, "dropout_p"),
@@ -21,6 +21,11 @@ _BY_ARGUMENT = {
 _COMPARISONS = frozenset("gt lt ge le greater less greater_equal less_equal".split())
 _MULTIPLIES = frozenset("mul mul_ imul rmul multiply masked_fill masked_fill_ where div".split())
 _DRAWS = frozenset("rand_like bernoulli bernoulli_ uniform_".split())
+
+
+def may_drop(name: str) -> bool:
+    """Return whether an operation of this name may drop, or draw what is dropped by hand."""
+    return "dropout" in name or "attention" in name or name in _DRAWS
 
 
 @dataclass(frozen=True, slots=True)

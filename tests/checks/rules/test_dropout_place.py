@@ -3,7 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from torch import Tensor
+from torch.nn import functional as F
 
+from tests.checks.small import SelfAttention, checked, noise
 from tests.checks.written import found, only
 
 PROGRAM = """
@@ -58,6 +61,32 @@ def test_dropout_before_the_weights(tmp_path: Path, body: str, place: str) -> No
 )
 def test_dropout_at_its_place_is_silent(tmp_path: Path, body: str) -> None:
     assert found(tmp_path, PROGRAM.format(body=body), "AS702") == []
+
+
+def test_a_model_in_which_nothing_drops_is_not_written_down_in_train_mode() -> None:
+    class Attention(SelfAttention):
+        def weigh(self, scores: Tensor) -> Tensor:
+            runs.append(self.training)
+            return scores.softmax(-1)
+
+    class Dropping(Attention):
+        def weigh(self, scores: Tensor) -> Tensor:
+            return super().weigh(F.dropout(scores, 0.2, self.training))
+
+    runs: list[bool] = []
+    for kind, expected, count in ((Attention, [], 1), (Dropping, ["AS702"], 2)):
+        runs.clear()
+        findings = checked(kind(), noise(2, 6, 16), "AS702").findings
+        assert [each.code for each in findings] == expected
+        assert sum(runs) == count
+
+
+def test_a_mask_that_is_drawn_by_hand_in_train_mode_alone(tmp_path: Path) -> None:
+    body = (
+        "s = q @ k.mT / 3\n        s = s * (torch.rand_like(s) > 0.2) if self.training else s\n"
+        "        y = s.softmax(-1) @ v"
+    )
+    assert only(tmp_path, PROGRAM.format(body=body), "AS702").code == "AS702"
 
 
 def test_dropout_on_what_the_projections_receive_is_silent(tmp_path: Path) -> None:

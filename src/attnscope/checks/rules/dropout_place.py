@@ -17,9 +17,12 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.train_drops import train_drops
     from attnscope.checks.probes.train_mode import train_mode
     from attnscope.checks.residual.dropping import misplaced
 
+    if not train_drops(subject):
+        return
     side = train_mode(subject)
     for located in side.located:
         for each in misplaced(side, located):
