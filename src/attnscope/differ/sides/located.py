@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
-from attnscope.calls.evidence import Spot
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 from attnscope.differ.sides.regrouping import Regrouping
+from attnscope.differ.sides.spots import Spots
 from attnscope.differ.walk.stages import PROJECTED
 from attnscope.explain import Attention
 
@@ -66,20 +66,9 @@ class Located:
         return whole[0], whole[1], whole[2], whole[3]
 
     @cached_property
-    def spots(self) -> dict[str, list[tuple[int, Spot]]]:
-        """The values that are q, k, v and context, of each call, and how they are laid out."""
-        found = {}
-        for name in (*PROJECTED, "scores", "weights", "context"):
-            spots = [call.evidence.spot(name) for call in self.calls]
-            values = [self.tape.value_of(s.held) if s is not None else None for s in spots]
-            both = [
-                (value, spot)
-                for value, spot in zip(values, spots, strict=True)
-                if value is not None and spot is not None
-            ]
-            if len(both) == len(self.calls):
-                found[name] = both
-        return found
+    def spots(self) -> Spots:
+        """The values that are its stages, of each call, and how they are laid out."""
+        return Spots(self.calls, self.tape)
 
     @cached_property
     def received(self) -> dict[str, int]:
