@@ -123,6 +123,32 @@ def test_what_does_not_depend_on_the_change_is_left_out() -> None:
     assert [bool(each.all()) for each in moved(tape, {value: x + 1}).values()] == [True]
 
 
+def test_values_that_are_not_asked_about_are_left_out() -> None:
+    x = noise(2, LENGTH, 8)
+    tape = taped(attended, x)
+    value = tape.value_of(x)
+    assert value is not None
+    whole = moved(tape, {value: x + 1.0})
+    last = max(whole)
+    assert len(whole) > 1
+    some = moved(tape, {value: x + 1.0}, {last})
+    assert list(some) == [last]
+    assert torch.equal(some[last], whole[last])
+
+
+def test_the_unchanged_run_is_worked_out_once_and_stays_what_it_was() -> None:
+    x = noise(2, LENGTH, 8)
+    tape = taped(summed_in_place, x)
+    value = tape.value_of(x)
+    assert value is not None
+    (sine, *_) = moved(tape, {value: x + 1.0})
+    before = tape.as_made([sine])[sine]
+    assert torch.equal(before, x.double().sin())
+    moved(tape, {value: x + 2.0})
+    assert tape.as_made([sine])[sine] is before
+    assert torch.equal(before, x.double().sin())
+
+
 ROW = torch.tensor([False, True, False])
 
 

@@ -11,7 +11,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -43,6 +43,12 @@ class Autocast:
     dtype: torch.dtype
 
 
+Slot: TypeAlias = tuple[int, Any]
+"""A recorded argument, and which value it is; else `_PLAIN`, or `_NESTED` where it holds some."""
+
+_PLAIN, _NESTED = -1, -2
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One call of a PyTorch function, its tensors replaced by `Value`.
@@ -66,6 +72,7 @@ class Operation:
     source: Source | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
     _values: tuple[int, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _slots: tuple[Slot, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def values(self) -> Iterator[int]:
         """Iterate over the values that the arguments refer to, in order."""
@@ -76,6 +83,19 @@ class Operation:
             object.__setattr__(self, "_values", known)
         return iter(known)
 
+    def filled(self, values: Mapping[int, Tensor]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments with tensors in the place of `Value`s."""
+        slots = self._slots
+        if slots is None:
+            slots = tuple(_slot(each) for each in (*self.args, *self.kwargs.values()))
+            object.__setattr__(self, "_slots", slots)
+        leaves = [
+            values[index] if index >= 0 else (_fill(each, values) if index == _NESTED else each)
+            for index, each in slots
+        ]
+        count = len(self.args)
+        return leaves[:count], dict(zip(self.kwargs, leaves[count:], strict=True))
+
 
 @dataclass(slots=True)
 class Program:
@@ -84,6 +104,7 @@ class Program:
     inputs: dict[int, Held]
     operations: tuple[Operation, ...]
     _touched: frozenset[int] | None = field(default=None, repr=False)
+    _made_at: dict[int, int] | None = field(default=None, repr=False)
 
     def run(
         self,
@@ -104,6 +125,7 @@ class Program:
         wanted = tuple(wanted)
         values: dict[int, Tensor] = {}
         copies: dict[int, Tensor] = {}
+        kept = set(wanted).intersection(as_made)
         chosen = self.needed(wanted, given or {})
         changed = self._changed_inputs()
         for index, tensor in (given or {}).items():
@@ -113,8 +135,8 @@ class Program:
                 self._load(operation, values, changed, graded=graded)
                 with torch.set_grad_enabled(operation.graded) if graded else _as_it_is():
                     _run_one(operation, values, given or {})
-                for index in as_made and operation.defines:
-                    if index in as_made and index in values:
+                for index in operation.defines if kept else ():
+                    if index in kept and index in values:
                         copies[index] = values[index].clone()
         for index in wanted:
             if index not in values:
@@ -143,14 +165,15 @@ class Program:
 
     def needed(self, wanted: tuple[int, ...], given: Mapping[int, Tensor]) -> tuple[Operation, ...]:
         """Return the operations that `wanted` depends on, in order, not going behind `given`."""
-        needed = set(wanted) - set(given)
-        chosen = []
-        for operation in reversed(self.operations):
-            if needed.isdisjoint(operation.defines):
-                continue
-            chosen.append(operation)
-            needed.update(index for index in operation.needs if index not in given)
-        return tuple(reversed(chosen))
+        if self._made_at is None:
+            self._made_at = {v: at for at, op in enumerate(self.operations) for v in op.defines}
+        waiting, chosen = [index for index in wanted if index not in given], set[int]()
+        while waiting:
+            at = self._made_at.get(waiting.pop())
+            if at is not None and at not in chosen:
+                chosen.add(at)
+                waiting += [index for index in self.operations[at].needs if index not in given]
+        return tuple(self.operations[at] for at in sorted(chosen))
 
     def _changed_inputs(self) -> frozenset[int]:
         """Return the values whose memory some operation writes to, directly or through a view."""
@@ -192,8 +215,7 @@ _VIEWS = frozenset(
 
 
 def _run_one(operation: Operation, values: dict[int, Tensor], given: Mapping[int, Tensor]) -> None:
-    args = _fill(operation.args, values)
-    kwargs = _fill(dict(operation.kwargs), values)
+    args, kwargs = operation.filled(values)
     if operation.autocast is None and operation.random is None and not _is_autocast_on():
         output = operation.function(*args, **kwargs)
     else:
@@ -201,7 +223,11 @@ def _run_one(operation: Operation, values: dict[int, Tensor], given: Mapping[int
             output = operation.function(*args, **kwargs)
     if operation.name == "setitem":
         output = args[0]
-    tensors = [leaf for leaf in _leaves(output) if isinstance(leaf, Tensor)]
+    tensors = (
+        (output,)
+        if isinstance(output, Tensor)
+        else (leaf for leaf in _leaves(output) if isinstance(leaf, Tensor))
+    )
     made = zip(operation.defines, tensors, strict=False)
     values.update((index, tensor) for index, tensor in made if index not in given)
 
@@ -210,13 +236,20 @@ def _leaves(tree: Any) -> Iterator[Any]:
     if isinstance(tree, (tuple, list)):
         for item in tree:
             yield from _leaves(item)
-    elif isinstance(tree, Mapping):
+    elif isinstance(tree, dict):
         for item in tree.values():
             yield from _leaves(item)
     elif isinstance(tree, slice):
         yield from (tree.start, tree.stop, tree.step)
     else:
         yield tree
+
+
+def _slot(tree: Any) -> Slot:
+    if isinstance(tree, Value):
+        return tree.index, tree
+    holds = any(isinstance(leaf, Value) for leaf in _leaves(tree))
+    return (_NESTED if holds else _PLAIN), tree
 
 
 def _fill(tree: Any, values: Mapping[int, Tensor]) -> Any:

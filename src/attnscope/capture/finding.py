@@ -28,6 +28,7 @@ from attnscope.capture.reading.axes import (
     read_some_axes,
 )
 from attnscope.capture.reading.stages import outermost_softmaxes
+from attnscope.capture.reading.trails import Trails
 from attnscope.capture.trail import Trail
 
 _EXPONENTIALS = frozenset({"exp", "exp2", "exp_", "exp2_"})
@@ -51,6 +52,7 @@ class Finder:
     def __init__(self) -> None:
         """Start with no place known."""
         self._known: dict[object, int | None] = {}
+        self._trails = Trails()
 
     def find(
         self, nodes: list[Node], found: Found
@@ -64,7 +66,7 @@ class Finder:
             start = nodes[at]
             gone = found.output.new_empty(0).detach()  # the output itself would keep its graph
             light = replace(found, output=gone)
-            return start, lambda: _axes_of(nodes, start, light)
+            return start, lambda: _axes_of(nodes, start, light, self._trails)
         best = best_start(nodes, found)
         self._known[key] = nodes.index(best[0]) if best is not None else None
         if best is None:
@@ -96,9 +98,15 @@ def _plain(arguments: object) -> str:
 _TENSORS = (Tensor, Held, Output)
 
 
-def _axes_of(nodes: list[Node], start: Node, found: Found) -> AxesReading:
+def _axes_of(nodes: list[Node], start: Node, found: Found, trails: Trails) -> AxesReading:
     axes = read_axes(
-        nodes, start, found.weights, found.value, found.node, weights_left=found.weights_left
+        nodes,
+        start,
+        found.weights,
+        found.value,
+        found.node,
+        weights_left=found.weights_left,
+        trails=trails,
     ) or read_some_axes(start, found.value)
     if axes is None:
         raise NotAttentionError

@@ -12,7 +12,7 @@ from attnscope.capture.layout import Contraction, contract, operands
 
 def tensors_in(tree: Any) -> Iterator[Tensor]:
     """Iterate over the tensors in nested arguments."""
-    for leaf in tree.values() if isinstance(tree, Mapping) else tree:
+    for leaf in tree.values() if isinstance(tree, dict) else tree:
         if isinstance(leaf, Tensor):
             yield leaf
         elif isinstance(leaf, (tuple, list, dict)):

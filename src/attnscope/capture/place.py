@@ -11,6 +11,7 @@ import linecache
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -63,16 +64,22 @@ def find_place(root: nn.Module | None) -> Place:
             continue
         if is_the_users(name):
             source = _source(frame)
-        elif fallback is None and name.startswith(_LIBRARIES):
+        elif fallback is None and _is_library(name):
             fallback = frame
     if source is None:
         source = _source(fallback) if fallback is not None else Source("<unknown>", 0, "")
     return Place(source, modules, outermost)
 
 
+@cache
 def is_the_users(file: str) -> bool:
     """Return whether a file is the user's or a library's, not attnscope's nor PyTorch's."""
     return not file.startswith(_NOT_THE_USERS)
+
+
+@cache
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARIES)
 
 
 def lies_in_attnscope(file: str) -> bool:
@@ -87,7 +94,7 @@ def find_source() -> Source:
         name = frame.f_code.co_filename
         if is_the_users(name):
             return _source(frame)
-        if fallback is None and name.startswith(_LIBRARIES):
+        if fallback is None and _is_library(name):
             fallback = frame
     return _source(fallback) if fallback is not None else Source("<unknown>", 0, "")
 
@@ -103,6 +110,7 @@ def _frames() -> Iterator[FrameType]:
         frame = frame.f_back
 
 
+@cache
 def _watches(file: str) -> bool:
     """Return whether a file is attnscope's own and calls models, rather than being part of one."""
     if file == _ENTRY or file.startswith(_RUNS_MODELS):

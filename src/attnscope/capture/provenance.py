@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -27,6 +28,8 @@ LONGEST = 160
 
 LONGEST_OPEN = 40_000
 """The same for a chain that sums up chunks of keys, some ten operations each."""
+
+_NEVER = sys.maxsize
 
 _sequence = itertools.count()
 
@@ -74,6 +77,7 @@ class Node:
     fed: tuple[Node, ...] = ()  # chains that entered a contraction without a normaliser
     carries: frozenset[int] = frozenset()  # calls whose context this is, the division still to come
     outputs: tuple[Tensor, ...] = ()  # kept on request
+    unsummed: int | None = None  # the first product behind it on a way without sums, once asked for
     sequence: int = field(default_factory=lambda: next(_sequence))
 
     @property
@@ -129,8 +133,25 @@ def nearest(last: Node, final: Node) -> list[Node]:
 
     What lies before is a history that only sums or maxima of earlier products came from.
     """
-    starts = [node.sequence for node in unsummed_starts(last)]
-    return ancestors([last, final], since=min(starts, default=0))
+    first = _first_unsummed(last)
+    return ancestors([last, final], since=first if first < _NEVER else 0)
+
+
+def _first_unsummed(last: Node) -> int:
+    """Return the earliest of `unsummed_starts`: chunks have long histories, gone through once."""
+    waiting = [last]
+    while waiting:
+        node = waiting[-1]
+        behind = node.parents if node.starts or node.name not in _SUMS else ()
+        missing = [parent for parent in behind if parent.unsummed is None]
+        if node.unsummed is None and missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        own = node.sequence if node.starts else _NEVER
+        known = (parent.unsummed for parent in behind if parent.unsummed is not None)
+        node.unsummed = min(own, *known) if behind else own
+    return _NEVER if last.unsummed is None else last.unsummed
 
 
 _SUMS = frozenset("sum mean amax amin max min logsumexp norm prod std var argmax".split())

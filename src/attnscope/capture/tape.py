@@ -41,6 +41,7 @@ class Tape:
         self._history: dict[int, dict[int, int]] = defaultdict(dict)
         self._changes: dict[int, tuple[int, ...]] = {}
         self._held: dict[int, list[Held]] = defaultdict(list)
+        self._exactly: dict[int, Tensor] = {}
         self._next = 0
 
     # -- writing -------------------------------------------------------------------------------
@@ -190,6 +191,26 @@ class Tape:
         given = {key: widened(t).detach() if wide else t for key, t in (given or {}).items()}
         with torch.no_grad():
             return program.run(tuple(wanted), given, as_made=as_made)
+
+    def as_made(self, wanted: Iterable[int]) -> dict[int, Tensor]:
+        """Return values of the run in float64, each before its memory was written to in place.
+
+        They are worked out once, and must not be changed.
+        """
+        wanted = tuple(wanted)
+        missing = [value for value in wanted if value not in self._exactly]
+        if missing:
+            self._exactly.update(self.run(missing, wide=True, as_made=self.overwritten))
+        return {value: self._exactly[value] for value in wanted}
+
+    @cached_property
+    def overwritten(self) -> frozenset[int]:
+        """Values in whose memory some operation writes, directly or through a view."""
+        targets = (self.tensors[op.target] for op in self.operations if op.target is not None)
+        written = {storage_key(tensor) for tensor in targets} - {0}
+        return frozenset(
+            value for value, tensor in self.tensors.items() if storage_key(tensor) in written
+        )
 
     @cached_property
     def maker(self) -> dict[int, Operation]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscope.calls.held import storage_key
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 
@@ -76,26 +75,18 @@ class Allowed:
         return not bool(rest.any())
 
 
-def moved(tape: Tape, changed: Mapping[int, Tensor]) -> dict[int, Tensor]:
+def moved(
+    tape: Tape, changed: Mapping[int, Tensor], among: Collection[int] | None = None
+) -> dict[int, Tensor]:
     """Return for every value that depends on changed ones which of its entries moved (boolean).
 
-    changed: other tensors for some values of the run.
+    changed: other tensors for some values of the run. among: the values that are asked about; None:
+    all.
     """
-    wanted = _downstream(tape, changed)
-    before = _as_made(tape, wanted, {})
-    after = _as_made(tape, wanted, changed)
+    wanted = [value for value in _downstream(tape, changed) if among is None or value in among]
+    before = tape.as_made(wanted)
+    after = tape.run(wanted, changed, wide=True, as_made=tape.overwritten)
     return {value: differs(before[value], after[value]) for value in wanted}
-
-
-def _as_made(
-    tape: Tape, wanted: Collection[int], changed: Mapping[int, Tensor]
-) -> dict[int, Tensor]:
-    """Run some values again, each as it was before its memory was written to in place."""
-    written = {
-        storage_key(tape.tensors[op.target]) for op in tape.operations if op.target is not None
-    } - {0}
-    shared = {value for value in wanted if storage_key(tape.tensors[value]) in written}
-    return tape.run(wanted, changed, wide=True, as_made=shared)
 
 
 def first_mixing(tape: Tape, entries: Mapping[int, Tensor], allowed: Allowed) -> Operation | None:
@@ -129,6 +120,8 @@ def differs(before: Tensor, after: Tensor) -> Tensor:
     """
     if not before.is_floating_point() or not before.numel():
         return before != after
+    if torch.equal(before, after):  # most do: nothing that was changed reaches them
+        return torch.zeros_like(before, dtype=torch.bool)
     size = before.abs().nan_to_num(0.0, 0.0, 0.0)
     plain = size < _FILL
     scale = size[plain].max() if bool(plain.any()) else size.max()

@@ -26,8 +26,11 @@ def read_axes(
     final: Node,
     *,
     weights_left: bool,
+    trails: Trails | None = None,
 ) -> AxesReading | None:
     """Name the axes; None where that can't be told.
+
+    trails: layouts that are known of other calls, so that what they share is followed once.
 
     Raises:
         NotAttentionError: what was followed shows that this is something else.
@@ -45,8 +48,7 @@ def read_axes(
         return None
     if not weights_left:
         second = flipped(second)
-    trails = Trails()
-    sides = Sides(trails, start, value, first, second, weights_layout)
+    sides = Sides(trails or Trails(), start, value, first, second, weights_layout)
     keys_left = sides.keys_are_left()
     if keys_left is None:
         return None

@@ -23,7 +23,7 @@ class Trails:
     def __init__(self) -> None:
         """Start without origins."""
         self._count = itertools.count()
-        self._known: dict[int, Layout | None] = {}
+        self._known: dict[int, tuple[Trail, Layout | None]] = {}
         self._features: dict[int, tuple[int, ...]] = {}
 
     def layout(self, trail: Trail | None) -> Layout | None:
@@ -31,8 +31,8 @@ class Trails:
         if trail is None:
             return None
         if id(trail) not in self._known:
-            self._known[id(trail)] = self._layout(trail)
-        return self._known[id(trail)]
+            self._known[id(trail)] = trail, self._layout(trail)  # kept alive: its id stays its own
+        return self._known[id(trail)][1]
 
     def is_feature(self, origin: int, axis: int) -> bool:
         """Return whether this axis of this origin holds the features that a projection made."""

@@ -100,7 +100,7 @@ def _reached(subject: Subject, seen: Seen, rows: Tensor, changed: dict[int, Tens
     at = subject.base.tape.value_of(output) if output is not None else None
     if output is None or at is None:
         return 0
-    entries = moved(subject.base.tape, changed).get(at)
+    entries = moved(subject.base.tape, changed, {at}).get(at)
     stream = subject.roles.main
     if entries is None or not bool(entries.any()):
         return 0

@@ -112,16 +112,19 @@ def _reached(subject: Subject, stream: Stream, given: Given) -> dict[str, frozen
     value = subject.input_value(stream.name)
     if value is None:
         return dict.fromkeys("qkv", frozenset())
+    located = subject.base.located
+    wanted = {v for each in located for side in "qkv" for v, _ in each.spots.get(side, [])}
     try:
-        entries = moved(subject.base.tape, {value: given.values[stream.name]})
+        entries = moved(subject.base.tape, {value: given.values[stream.name]}, wanted)
     except UNREADABLE:
         return dict.fromkeys("qkv", frozenset(call.index for call in subject.calls))
     found: dict[str, set[int]] = {side: set() for side in "qkv"}
-    for located in subject.base.located:
+    for each in located:
         for side, calls in found.items():
-            touched = [entries[v] for v, _ in located.spots.get(side, []) if v in entries]
-            if side not in located.spots or any(bool(each.any()) for each in touched):
-                calls.add(located.call.index)
+            spots = each.spots.get(side)
+            touched = [entries[v] for v, _ in spots or () if v in entries]
+            if spots is None or any(bool(which.any()) for which in touched):
+                calls.add(each.call.index)
     unlocated = {call.index for call in subject.calls if subject.located(call) is None}
     return {
         side: frozenset(calls if side == "q" else calls | unlocated)

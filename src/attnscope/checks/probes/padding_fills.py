@@ -184,7 +184,7 @@ def _without(
     others = moved(tape, refilled(subject, padding.stream, real)) if calls else {}
     for each in taken_out(subject, padding, real, others, calls):
         values = {each.value: each.context}
-        entries = moved(tape, values).get(at)
+        entries = moved(tape, values, {at}).get(at)
         if entries is None:
             continue
         changed, of = _judged(subject, padding, real, entries, output)

@@ -76,23 +76,27 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
     """
     tape = subject.base.tape
     found = backward(subject)
-    free = free_values(subject)
+    starved = [name for name, gradient in found.parameters.items() if gradient is None]
     largest = max((_size(g) for g in found.parameters.values() if g is not None), default=0.0)
+    if len(starved) < 2 or largest == 0.0:
+        return
+    free = free_values(subject)
     weights = subject.base.weights
     seen: set[int] = set()
     courses = [course for call in subject.calls if (course := course_of(subject, call))]
     known = {value for each in courses for op in each.main for value in op.defines}
     for operation in tape.operations:
         operands = list(dict.fromkeys(operation.values()))
-        if operation.name not in _CONTRACTIONS or len(operands) < 2 or largest == 0.0:
+        if operation.name not in _CONTRACTIONS or len(operands) < 2:
             continue
         if operation.defines[0] in known:
             continue
         moving = [v for v in operands if v not in weights or _from_parameters(tape, v, weights)]
         if len(moving) < 2 or not tape.tensors[operation.defines[0]].requires_grad:
             continue
-        names = _starved(subject, found, behind(tape, operands))
-        if len(names) < 2 or not _all_starved(subject, found, behind(tape, operands)):
+        way = behind(tape, operands)
+        names = _starved(subject, found, way)
+        if len(names) < 2 or not _all_starved(subject, found, way):
             continue
         cut = _cut_of_scores(tape, operation, weights)
         if cut is None or cut.defines[0] in seen or _selects(subject, cut):

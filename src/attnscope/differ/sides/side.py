@@ -132,7 +132,15 @@ class Side:
         value = self.tape.value_of(tensor)
         if value is None or (not self.is_faithful and not given):
             return tensor.detach().double()
+        if not given and value in self._wide_outputs:
+            return self._wide_outputs[value]
         return self.wide([value], given)[value]
+
+    @cached_property
+    def _wide_outputs(self) -> dict[int, Tensor]:
+        """The outputs in float64, by value."""
+        values = (self.tape.value_of(tensor) for tensor in self.outputs.values())
+        return self.wide([value for value in values if value is not None])
 
     @cached_property
     def roundoff(self) -> float:
@@ -156,7 +164,7 @@ class Side:
         wanted = [value for value, _ in known]
         try:
             again = self.tape.run(wanted, wide=False)
-            self.wide(wanted)
+            _ = self._wide_outputs
         except (RuntimeError, TypeError, AttnscopeError):
             return False
         bound = min(0.5, _FAITHFUL * self.roundoff * max(len(self.tape.operations), 1) ** 0.5)
