@@ -25,6 +25,7 @@ HIDING = frozenset(
 CONTRACTIONS = frozenset(
     "matmul rmatmul mm bmm baddbmm addmm addbmm einsum tensordot linear mv dot".split()
 )
+CONVOLUTIONS = frozenset("conv1d conv2d conv3d".split())
 
 
 @dataclass(eq=False)

@@ -66,6 +66,63 @@ class StackedHeads(HeadByHead):
         return torch.stack(parts, 1).reshape(*parts[0].shape[:2], -1)
 
 
+class KeysByShape(SelfAttention):
+    """The keys get the shape that the product wants, and stay where they are."""
+
+    def attend(self, x: Tensor) -> Any:
+        q, k, v = (self.split(part) for part in self.qkv(x).chunk(3, -1))
+        b, h, n, d = k.shape
+        turned = k.reshape(b, h, d, n)
+        return self.out(self.merge((q @ turned / math.sqrt(d)).softmax(-1) @ v))
+
+
+class ContextByShape(SelfAttention):
+    def merge(self, context: Tensor) -> Tensor:
+        turned = context.mT
+        return turned.reshape(turned.shape[0], turned.shape[-1], -1)
+
+
+class Channels(SelfAttention):
+    """The features of a head attend to one another."""
+
+    def split(self, x: Tensor) -> Any:
+        return x.unflatten(-1, (self.heads, -1)).permute(0, 2, 3, 1)
+
+    def merge(self, context: Tensor) -> Tensor:
+        return context.permute(0, 3, 1, 2).flatten(2)
+
+
+class HalfFromBefore(SelfAttention):
+    """Half of the features of a head come from the token before."""
+
+    def split(self, x: Tensor) -> Any:
+        own, before = x.unflatten(-1, (self.heads, -1)).transpose(1, 2).chunk(2, -1)
+        return torch.cat((own, before.roll(1, 2)), -1)
+
+
+BY_SHAPE = [
+    (KeysByShape(), "k", "turned = k.reshape(b, h, d, n)"),
+    (ContextByShape(), "out", "return turned.reshape(turned.shape[0], turned.shape[-1], -1)"),
+]
+
+
+@pytest.mark.parametrize("length", [4, 8, 16, 24])
+@pytest.mark.parametrize(("model", "side", "line"), BY_SHAPE, ids=["k", "out"])
+def test_a_reshape_in_the_place_of_a_transpose(
+    model: nn.Module, side: str, line: str, length: int
+) -> None:
+    finding = the_finding(checked(model, noise(2, length, 16), "AS103"))
+    assert finding.evidence["side"] == side
+    assert line_of(finding) == line
+    assert "swaps no axes" in finding.message
+
+
+@pytest.mark.parametrize("length", [4, 8, 16, 24])
+@pytest.mark.parametrize("model", [SelfAttention(), Channels(), HalfFromBefore()])
+def test_features_that_are_elsewhere_on_purpose_are_silent(model: nn.Module, length: int) -> None:
+    assert checked(model, noise(2, length, 16), "AS103").findings == ()
+
+
 class FromPictures(nn.Module):
     """Tokens that the model cuts itself."""
 

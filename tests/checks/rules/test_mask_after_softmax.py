@@ -76,3 +76,13 @@ def test_sigmoid_weights_are_no_shares(tmp_path: Path) -> None:
     assert (
         codes(tmp_path, attention("return (weights * keep) @ v", "(q @ k.mT / 3).sigmoid()")) == []
     )
+
+
+@pytest.mark.parametrize(
+    "mask", ["(weights + (keep - 1) * 1e9)", "weights.masked_fill(keep == 0, -1e4)"]
+)
+def test_a_fill_for_scores_that_meets_weights(tmp_path: Path, mask: str) -> None:
+    finding = the_finding(tmp_path, attention(f"return ({mask} @ v).sum(1)  # here"))
+    assert finding.code == "AS204"
+    assert "a fill that is meant for scores" in finding.message
+    assert finding.evidence["least_sum"] < 0

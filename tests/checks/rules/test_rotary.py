@@ -55,6 +55,13 @@ PLAIN = "q, k = turned(q, twice.cos(), twice.sin()), turned(k, twice.cos(), twic
         ),
         (
             (
+                "q = q * twice.cos() + half(q) * twice.sin()\n"
+                "        k = k * twice.cos() + half(q) * twice.sin()  # here"
+            ),
+            "two vectors",
+        ),
+        (
+            (
                 "q = q * twice.cos() + pairs(q) * twice.sin()  # here\n"
                 "        k = k * twice.cos() + pairs(k) * twice.sin()"
             ),

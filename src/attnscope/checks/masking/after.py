@@ -8,6 +8,7 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.checks.course import HIDING, Course
+from attnscope.checks.masking.hides import DEEP
 from attnscope.checks.masking.seen import NOTHING, Seen
 from attnscope.checks.unreadable import UNREADABLE
 
@@ -24,7 +25,10 @@ _DIVISORS = frozenset("div div_ rdiv normalize softmax".split())
 
 @dataclass(frozen=True, slots=True)
 class Zeroed:
-    """What one operation zeroed: weights, rows that lost some of all rows, and their sums."""
+    """What one operation zeroed: weights, rows that lost some of all rows, and their sums.
+
+    A fill that was meant for scores makes sums far below zero instead.
+    """
 
     operation: Operation
     zeroed: int
@@ -86,10 +90,12 @@ def _zeroed(operation: Operation, before: Tensor, after: Tensor) -> Zeroed | Non
         whole = (sums - 1.0).abs() < _WHOLE
         if before.shape[axis] < 2 or not bool(whole.any()):
             continue
-        gone = (after == 0) & (before > NOTHING)
-        kept = ((after - before).abs() <= _WHOLE) | (after == 0)
+        filled = after <= DEEP
+        gone = ((after == 0) | filled) & (before > NOTHING)
+        kept = ((after - before).abs() <= _WHOLE) | (after == 0) | filled
         left = after.sum(axis)
-        hit = whole & gone.any(axis) & (left > 0) & (left < 1 - _LOST) & kept.all(axis)
+        lost = (left < 1 - _LOST) & ((left > 0) | filled.any(axis))
+        hit = whole & gone.any(axis) & lost & kept.all(axis)
         if bool(hit.any()):
             return Zeroed(
                 operation,

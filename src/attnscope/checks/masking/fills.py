@@ -19,6 +19,8 @@ from attnscope.checks.subject.subject import Subject
 __all__ = ["Overflow", "Weak", "overflow_in_crash", "spoilt", "weak_fills"]
 
 _OVERFLOW = re.compile(r"cannot be converted to type .* without overflow")
+_FAR = 40.0
+"""A score so far below another one gets no weight: e^-40 is 4e-18."""
 _MAKERS = frozenset("mul rmul add add_ sub rsub mul_ sub_ minimum maximum".split())
 
 
@@ -67,9 +69,21 @@ def weak_fills(seen: Seen) -> Iterator[Weak]:
         count = int((kept > NOTHING).sum())
         if not count:
             continue
-        source = _weakened(seen, hide) or hide.operation.source
-        yield Weak(hide, _kind(seen, hide), float(kept.max()), count, int(hidden.sum()), source)
+        kind, line = _kind(seen, hide), _weakened(seen, hide)
+        if kind == "weak" and line is None and _is_low_enough(seen, hide):
+            continue  # other scores, which it never met, gave them weight
+        source = line or hide.operation.source
+        yield Weak(hide, kind, float(kept.max()), count, int(hidden.sum()), source)
         return
+
+
+def _is_low_enough(seen: Seen, hide: Hide) -> bool:
+    """Return whether a fill is far below the scores that it meets, all of them."""
+    made = seen.subject.base.tape.tensors[hide.operation.defines[0]].detach().double()
+    scores = made[made.isfinite() & (made > DEEP)]
+    if hide.fill > DEEP or not scores.numel():
+        return False
+    return hide.fill + float(scores.max()) < float(scores.min()) - _FAR
 
 
 def _weakened(seen: Seen, hide: Hide) -> Source | None:

@@ -28,7 +28,7 @@ def varies(tensor: Tensor, axis: int) -> bool:
     """Return whether a tensor is not the same all along an axis."""
     if tensor.shape[axis] < 2 or not tensor.numel():
         return False
-    wide = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    wide = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
     wide = wide.detach().double()
     first = wide.narrow(axis, 0, 1)
     return float((wide - first).abs().max()) > _SAME * max(float(wide.abs().max()), 1e-12)

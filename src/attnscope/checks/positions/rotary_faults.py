@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.program import Operation
+from attnscope.checks.positions.strangers import stranger
 from attnscope.checks.positions.turning import Factor, Turning, turnings
 from attnscope.checks.probes.alike_tokens import alike_tokens
 from attnscope.checks.residual.stream import stripped
@@ -47,6 +48,8 @@ def _of_call(subject: Subject, q: Turning, k: Turning) -> Iterator[RotaryFault]:
     for each in (q, k):
         yield from _along_other_axis(each)
     for each in (q, k):
+        yield from _strange(subject, each)
+    for each in (q, k):
         yield from _no_rotation(subject, each)
     if not _same_tokens(subject, q):
         return
@@ -84,6 +87,22 @@ def _along_other_axis(turning: Turning) -> Iterator[RotaryFault]:
                 one.operation,
                 {"axis_size": size, "positions": length, "axis": name},
             )
+
+
+def _strange(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
+    """Cosines multiply one vector and sines another one."""
+    found = stranger(subject, turning)
+    if found is None:
+        return
+    factor, strange, of = found
+    yield RotaryFault(
+        "two vectors",
+        f"what turns {turning.side} is no rotation: {strange} of the {of} numbers that are "
+        "multiplied here have no partner: cosines multiply one vector, and sines another one",
+        turning,
+        factor.operation,
+        {"strangers": strange, "of": of, "side": turning.side},
+    )
 
 
 def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:

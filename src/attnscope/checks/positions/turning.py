@@ -16,7 +16,7 @@ from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Factor", "Turning", "turnings"]
+__all__ = ["Factor", "Turning", "are_partners", "turnings"]
 
 _MULTIPLIES = frozenset("mul mul_ imul rmul multiply einsum".split())
 _LEAST = 0.1
@@ -44,7 +44,8 @@ class Factor:
     @cached_property
     def grain(self) -> float:
         """Roundoff of the coarsest type that holds all entries: a table may have been cast."""
-        real = torch.view_as_real(self.table) if self.table.is_complex() else self.table
+        table = self.table
+        real = torch.view_as_real(table.resolve_conj()) if table.is_complex() else table
         for dtype in (torch.bfloat16, torch.float16):
             if torch.equal(real.to(dtype).to(real.dtype), real):
                 return torch.finfo(dtype).eps
@@ -192,14 +193,19 @@ def _pairs(factors: list[Factor]) -> list[tuple[Factor, Factor]]:
         if each.table.is_complex() and _is_unit(each.table.abs(), each.grain)
     ]
     for one, other in combinations([each for each in factors if not each.table.is_complex()], 2):
-        if one.table.shape != other.table.shape or one.depth != other.depth:
-            continue
-        squares = one.table.double().square() + other.table.double().square()
-        if not _is_unit(squares.sqrt(), max(one.grain, other.grain)):
+        if one.depth != other.depth or not are_partners(one, other):
             continue
         cosine = float(one.table.double().mean()) >= float(other.table.double().mean())
         found.append((one, other) if cosine else (other, one))
     return found
+
+
+def are_partners(one: Factor, other: Factor) -> bool:
+    """Return whether two real tables are cosine and sine of the same angles, either way round."""
+    if one.table.shape != other.table.shape:
+        return False
+    squares = one.table.double().square() + other.table.double().square()
+    return _is_unit(squares.sqrt(), max(one.grain, other.grain))
 
 
 def _is_unit(sizes: Tensor, grain: float) -> bool:

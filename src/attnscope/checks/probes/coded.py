@@ -20,14 +20,15 @@ from attnscope.calls.call import Call
 from attnscope.checks.course import representatives
 from attnscope.checks.influence import differs
 from attnscope.checks.probe import probe
+from attnscope.checks.structure.ragged import way_out
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Coded", "Landing", "Token", "coded", "heads_of"]
+__all__ = ["Coded", "Landing", "Side", "Token", "coded", "heads_of", "laid_out"]
 
-Side: TypeAlias = Literal["q", "k", "v", "out"]
+Side: TypeAlias = Literal["q", "k", "v", "merged", "out"]
 Token: TypeAlias = tuple[int, int]
 """(sample, position) of a token."""
 
@@ -42,11 +43,17 @@ class Landing:
     token: (sample, position) in what the projection receives. entries: boolean, (batch, heads,
     positions) of q, k or v: whether any feature there moved. For the way out ("out") token is
     (batch, position) of the context, and entries are (heads, samples, positions): which token of
-    the output moves when one head's context there is changed.
+    the output moves when one head's context there is changed; likewise for what the output
+    projection receives ("merged").
+
+    count: how many entries moved, features told apart; of one head, on the way out. whole: how many
+    there are of one position.
     """
 
     token: Token
     entries: Tensor
+    count: int
+    whole: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,8 +87,13 @@ def _code_of(subject: Subject, located: Located) -> Coded:
         known[side], sizes[side] = axes, _sizes(subject, received, axes)
         with contextlib.suppress(*_CANT):
             landings[side] = tuple(_inward(subject, located, side, received, axes))
-    with contextlib.suppress(*_CANT):
-        landings["out"] = tuple(_outward(subject, located))
+    ways: dict[Side, int | None] = {
+        "merged": _merged_value(subject, located),
+        "out": located.output,
+    }
+    for side, value in ways.items():
+        with contextlib.suppress(*_CANT):
+            landings[side] = tuple(_outward(subject, located, value))
     made = {side: found for side, found in landings.items() if found}
     return Coded(located.call, made, sizes, known)
 
@@ -104,28 +116,49 @@ def _inward(
     for token in _tokens(_sizes(subject, received, axes)):
         given = _changed(before[received], axes, token)
         after = located.read(side, tape.run(wanted, {received: given}, wide=True))
-        yield Landing(token, differs(plain, after).any(-1))
+        entries = differs(plain, after)
+        whole = plain.shape[1] * plain.shape[-1]
+        yield Landing(token, entries.any(-1), int(entries.sum()), whole)
 
 
-def _outward(subject: Subject, located: Located) -> Iterator[Landing]:
-    """Change one position of one head of the context at a time."""
-    output = located.output
+def _merged_value(subject: Subject, located: Located) -> int | None:
+    """Return what the layout operations behind the context make of it, before any other.
+
+    None: nothing is laid out, or the size of its tokens' axis is also that of another one, and no
+    linear layer reads it, which has its features last.
+    """
+    operations = list(way_out(subject.base.tape, located))
+    value = operations[-1].defines[0] if operations else None
+    axes = _axes_of(subject, value) if value is not None else None
+    if value is None or axes is None:
+        return None
+    tape = subject.base.tape
+    if axes == _PLACES or any(user.name == "linear" for user in tape.users.get(value, [])):
+        return value
+    shape = tape.tensors[value].shape
+    return value if shape.count(shape[axes[1]]) == 1 else None
+
+
+def _outward(subject: Subject, located: Located, output: int | None) -> Iterator[Landing]:
+    """Change one position of one head of the context at a time, to see what moves of a value."""
     axes = None if output is None else _axes_of(subject, output)
     if output is None or axes is None:
         return
     tape, parts = subject.base.tape, heads_of(subject, located)
     values = [value for part in parts for value, _ in part.spots["context"]]
     before = tape.run([output, *values], wide=True)
-    batch, _, queries, _ = located.read("context", before).shape
-    for token in _tokens((batch, queries)):
-        rows = []
+    plain = located.read("context", before)
+    for token in _tokens((plain.shape[0], plain.shape[2])):
+        rows, count = [], 0
         for part, head in itertools.islice(_single_heads(parts, before), _MOST_TOKENS):
             changed = part.read("context", before).clone()
             row = changed[token[0], head, token[1]]
             row += 1.0 + row.abs().max()
             after = tape.run([output], part.write("context", changed), wide=True)[output]
-            rows.append(_by_token(differs(before[output], after), axes))
-        yield Landing(token, torch.stack(rows))
+            entries = differs(before[output], after)
+            rows.append(_by_token(entries, axes))
+            count = max(count, int(entries.sum()))
+        yield Landing(token, torch.stack(rows), count, plain.shape[-1])
 
 
 def _single_heads(
@@ -171,7 +204,8 @@ def _tokens(sizes: tuple[int, int]) -> Iterator[Token]:
 
 def _changed(tensor: Tensor, axes: tuple[int | None, int], token: Token) -> Tensor:
     changed = tensor.clone()
-    row = changed if axes[0] is None else changed.select(axes[0], token[0])
+    laid = laid_out(changed, axes)
+    row = laid if axes[0] is None else laid.select(axes[0], token[0])
     at = axes[1] - (axes[0] is not None and axes[0] < axes[1])
     position = row.select(at, token[1])
     generator = torch.Generator().manual_seed(token[1] + 1)
@@ -182,21 +216,31 @@ def _changed(tensor: Tensor, axes: tuple[int | None, int], token: Token) -> Tens
 
 def _by_token(entries: Tensor, axes: tuple[int | None, int]) -> Tensor:
     """Return (samples, positions): whether any feature moved there."""
+    laid = laid_out(entries, axes)
     if axes[0] is None:
-        return entries.movedim(axes[1], 0).flatten(1).any(-1)[None]
-    return entries.movedim((axes[0], axes[1]), (0, 1)).flatten(2).any(-1)
+        return laid.movedim(axes[1], 0).flatten(1).any(-1)[None]
+    return laid.movedim((axes[0], axes[1]), (0, 1)).flatten(2).any(-1)
+
+
+def laid_out(tensor: Tensor, axes: tuple[int | None, int]) -> Tensor:
+    """Return a map (batch, features, height, width) with its places in one axis."""
+    return tensor.flatten(2) if axes == _PLACES and tensor.dim() == 4 else tensor
+
+
+_PLACES = (0, -1)
+"""Axes of samples and tokens of what a convolution reads or makes."""
 
 
 def _sizes(subject: Subject, value: int, axes: tuple[int | None, int]) -> tuple[int, int]:
-    shape = subject.base.tape.tensors[value].shape
+    shape = laid_out(subject.base.tape.tensors[value], axes).shape
     return (1 if axes[0] is None else shape[axes[0]]), shape[axes[1]]
 
 
 def _axes_of(subject: Subject, value: int) -> tuple[int | None, int] | None:
     """Return the axes of samples and tokens of a stage around a call, by their sizes."""
     shape = tuple(subject.base.tape.tensors[value].shape)
-    if len(shape) == 3 and _is_of_conv1d(subject, value):
-        return (0, 2)
+    if _is_of_convolution(subject, value, f"conv{len(shape) - 2}d"):
+        return _PLACES
     for stream in subject.roles.streams:
         found = _axes_in(shape, stream, subject)
         if found is not None:
@@ -204,11 +248,11 @@ def _axes_of(subject: Subject, value: int) -> tuple[int | None, int] | None:
     return _usual_axes(shape, subject)
 
 
-def _is_of_conv1d(subject: Subject, value: int) -> bool:
-    """Return whether a convolution reads or made a value: (batch, features, tokens)."""
+def _is_of_convolution(subject: Subject, value: int, name: str) -> bool:
+    """Return whether a convolution reads or made a value: (batch, features, places …)."""
     tape = subject.base.tape
     around = [tape.maker.get(value), *tape.users.get(value, [])]
-    return any(operation is not None and operation.name == "conv1d" for operation in around)
+    return any(operation is not None and operation.name == name for operation in around)
 
 
 def _usual_axes(shape: tuple[int, ...], subject: Subject) -> tuple[int | None, int] | None:

@@ -10,6 +10,7 @@ from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.calls.call import Call
+    from attnscope.calls.program import Operation
     from attnscope.checks.structure.landing import Scramble
     from attnscope.checks.subject.subject import Subject
 
@@ -21,17 +22,18 @@ _MOST_SHOWN = 6
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.coded import coded
     from attnscope.checks.structure.landing import runs_over_heads, runs_over_samples, scrambled
-    from attnscope.checks.structure.splitting import line_of_scramble
+    from attnscope.checks.structure.splitting import operation_of_scramble
 
     for each in coded(subject):
         if runs_over_samples(each) is not None or runs_over_heads(each) is not None:
             continue
         found = scrambled(each)
-        if found is None:
+        operation = operation_of_scramble(subject, each, found) if found is not None else None
+        if found is None or (found.cut and operation is None):
             yield from _cut(subject, each.call)
             continue
         yield RULE.found(
-            _message(found),
+            _message(subject, found, operation),
             {
                 "side": found.side,
                 "sample": found.token[0],
@@ -39,9 +41,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 "lands_at": [list(place) for place in found.places[:_MOST_SHOWN]],
                 "heads": found.heads,
             },
-            source=line_of_scramble(subject, each, found),
+            source=operation.source if operation is not None else None,
             call=each.call,
-            fix=_FIX_OF_MERGE if found.side == "out" else None,
+            fix=_FIX_OF_CUT if found.cut else _FIX_OF_MERGE if found.side == "out" else None,
         )
 
 
@@ -78,7 +80,9 @@ def _samples_mix(subject: Subject) -> bool:
         return False
 
 
-def _message(found: Scramble) -> str:
+def _message(subject: Subject, found: Scramble, operation: Operation | None) -> str:
+    if found.cut and operation is not None:
+        return _message_of_cut(subject, found, operation)
     if found.side == "out":
         apart = len(set(found.samples)) > 1
         shown = [
@@ -96,6 +100,26 @@ def _message(found: Scramble) -> str:
         f"splitting heads mixes tokens: the features of token {found.token[1]} land in "
         f"{found.side} at {_shown(found.places)} instead of at position {found.token[1]} of every "
         "head"
+    )
+
+
+def _message_of_cut(subject: Subject, found: Scramble, operation: Operation) -> str:
+    tensors = subject.base.tape.tensors
+    before = tuple(tensors[next(operation.values())].shape)
+    after = tuple(tensors[operation.defines[0]].shape)
+    position = found.token[1]
+    what, held = f"{operation.name} of {before} as {after}", "keeps the order of the numbers"
+    if found.side == "out":
+        ends = sorted({at for head, at in found.places if head == found.places[0][0]})
+        return (
+            f"{what} {held} and swaps no axes: the context of one head at position {position} is "
+            f"torn apart over {_span(ends)} of the output"
+        )
+    head = found.places[0][0]
+    ends = sorted({at for other, at in found.places if other == head})
+    return (
+        f"{what} {held} and swaps no axes: the features of token {position} are torn apart over "
+        f"{_span(ends)} of {found.side} in every head"
     )
 
 
@@ -128,6 +152,10 @@ _FIX_OF_TOKENS = (
     "Bring the axes into the order of the result first, with permute, then reshape: a reshape only "
     "merges neighbouring axes or takes one apart."
 )
+_FIX_OF_CUT = (
+    "Swap axes with transpose or permute, and keep reshape for axes that are merged or taken "
+    "apart: k.transpose(-2, -1)."
+)
 _FIX_OF_MERGE = (
     "Bring heads next to the features before they are merged: "
     "context.transpose(1, 2).reshape(batch, length, heads * head_dim)."
@@ -154,13 +182,14 @@ RULE = Rule(
         "Single tokens of what the projection receives are changed, one at a time, in float64: "
         "each must move its own position of every head and nothing else. On the way out, the "
         "context of one position is changed head by head: all heads must reach the same token. "
+        "Where as many features move as a token has, and they lie at several positions, a reshape "
+        "stood for a transpose. "
         "Also where a reshape before the projections, between them and attention, or on the way "
         "out neither merges axes nor takes one apart: places between its axes, counted in entries, "
         "don't divide one another."
     ),
     limits=(
-        "Convolutions and poolings, whose neighbours share places, are left alone, and so is a "
-        "single head. The order of features inside a head can't be judged without a reference: see "
+        "Convolutions and poolings, whose neighbours share places, are left alone. The order of features inside a head can't be judged without a reference: see "
         "attnscope verify."
     ),
     sources=(

@@ -22,11 +22,15 @@ def _check(subject: Subject) -> Iterator[Finding]:
         found = zeroed_after(seen_by(subject, call))
         if found is None:
             continue
+        deed = (
+            f"zeroes {found.zeroed} weights after the softmax, which held up to "
+            f"{1 - found.least:.2g} of their row"
+            if found.least >= 0
+            else f"puts a fill that is meant for scores on {found.zeroed} weights after the softmax"
+        )
         yield RULE.found(
-            f"{found.operation.name} zeroes {found.zeroed} weights after the softmax, which "
-            f"held up to {1 - found.least:.2g} of their row: {found.rows} of {found.all_rows} "
-            f"rows now sum to less than 1, the least one to {found.least:.2g}, and nothing "
-            "divides by that sum",
+            f"{found.operation.name} {deed}: {found.rows} of {found.all_rows} rows now sum to less "
+            f"than 1, the least one to {found.least:.2g}, and nothing divides by that sum",
             {
                 "zeroed": found.zeroed,
                 "rows": found.rows,

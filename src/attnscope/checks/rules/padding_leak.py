@@ -194,5 +194,5 @@ inputs = torch.tensor([[5, 9, 3, 8, 2, 7], [4, 6, 1, 0, 0, 0]])
 expect = {"padding": "ids pad=0"}
 """,
     check=_check,
-    explains=("AS212", "AS305", "AS504", "AS801"),
+    explains=("AS203", "AS212", "AS305", "AS504", "AS801"),
 )  # fmt: skip

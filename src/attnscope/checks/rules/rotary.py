@@ -36,6 +36,10 @@ _FIXES = {
         "with rotate_half(x) = cat((-x2, x1), -1); repeat_interleave(2, -1) for pairs (2i, 2i + "
         "1). Mind the minus sign."
     ),
+    "two vectors": (
+        "Turn each of q and k with its own other half: k * cos + rotate_half(k) * sin, where both "
+        "k are as they were before."
+    ),
     "axis": "Count positions along the axis of the tokens, as the code has it at that place.",
     "one side": "Turn q and k alike.",
     "twice": "Turn q and k once: either where they are projected, or where they meet.",
@@ -63,8 +67,9 @@ RULE = Rule(
         "The tables that multiply q and k and differ from token to token, with cos² + sin² = 1, "
         "are found among the recorded operations. In float64 every token is put at the first place "
         "and back: a rotation, whatever its pairs, base, share or axes, keeps the lengths of all "
-        "vectors in one proportion. Both sides must be turned equally often, and alike tokens must "
-        "give the same q·k at the same distance."
+        "vectors in one proportion; and cosines and sines multiply the same numbers. Both sides "
+        "must be turned equally often, and alike tokens must give the same q·k at the same "
+        "distance."
     ),
     limits=(
         "Half-split and interleaved pairs are both right; which of them loaded weights need, only "

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from torch import Tensor
 
-from attnscope.checks.probes.coded import Coded, Side, Token
+from attnscope.checks.probes.coded import Coded, Landing, Side, Token
 
 __all__ = [
     "OverHeads",
@@ -46,7 +46,8 @@ class Scramble:
 
     side: "q", "k" or "v" where heads are split, "out" where they are merged. token: (sample,
     position); places: (head, position) of each part, or, on the way out, (head, token). samples: on
-    the way out the sample that each head goes to.
+    the way out the sample that each head goes to. cut: whether single features of one head go to
+    different positions.
     """
 
     side: Side
@@ -54,6 +55,7 @@ class Scramble:
     places: tuple[Cell, ...]
     heads: int
     samples: tuple[int, ...] = ()
+    cut: bool = False
 
 
 def runs_over_samples(coded: Coded) -> OverSamples | None:
@@ -88,11 +90,63 @@ def runs_over_heads(coded: Coded) -> OverHeads | None:
 
 def scrambled(coded: Coded) -> Scramble | None:
     """Return the first side at which heads are mixed with tokens."""
-    for side in ("q", "k", "v"):
+    for side in _SPLIT:
         found = _split_wrongly(coded, side)
         if found is not None:
             return found
-    return _merged_wrongly(coded)
+    return _merged_wrongly(coded) or _cut_in(coded) or _cut_out(coded)
+
+
+_SPLIT: tuple[Side, ...] = ("q", "k", "v")
+
+
+def _cut_in(coded: Coded) -> Scramble | None:
+    """Return a side at which the features of one head of a token go to different positions.
+
+    They are as many as before, so nothing was added to them: a sum over neighbours has more.
+    Channels that attend to one another have their tokens so in q, k and v alike.
+    """
+    sides = {side: _own(coded, side) for side in _SPLIT}
+    cut = {side: own for side, own in sides.items() if own and all(map(_is_cut, own))}
+    channels = all(own and all(map(_is_everywhere, own)) for own in sides.values())
+    for side, own in cut.items():
+        if channels or len(own) < 2:
+            continue
+        first = own[1]
+        heads = first.entries.shape[1]
+        places = tuple(sorted((row % heads, at) for row, at in _cells(first.entries)))
+        return Scramble(side, first.token, places, heads, cut=True)
+    return None
+
+
+def _own(coded: Coded, side: Side) -> list[Landing]:
+    return [each for each in coded.landings.get(side, ()) if each.token[0] == 0]
+
+
+def _is_cut(landing: Landing) -> bool:
+    """Return whether all features moved, one of each, and some row has them at many positions."""
+    return landing.count == landing.whole and int(landing.entries.sum(-1).max()) > 1
+
+
+def _is_everywhere(landing: Landing) -> bool:
+    rows = landing.entries[landing.entries.any(-1)]
+    return landing.entries.shape[-1] > 1 and bool(rows.all())
+
+
+def _cut_out(coded: Coded) -> Scramble | None:
+    """Return a position of the context whose features in one head go to different tokens."""
+    merged = _own(coded, "merged")
+    if len(merged) < 2 or not _has_places(coded):
+        return None
+    for landing in merged:
+        tokens = [each for each in map(_rows_of, landing.entries) if each]
+        if landing.count != landing.whole or any(len(each) < 2 for each in tokens) or not tokens:
+            return None
+    cells = [(h, at) for h, head in enumerate(merged[1].entries) for _, at in _rows_of(head)]
+    samples = [s for head in merged[1].entries for s, _ in _rows_of(head)]
+    return Scramble(
+        "out", merged[1].token, tuple(cells), len(merged[1].entries), tuple(samples), cut=True
+    )
 
 
 def _split_wrongly(coded: Coded, side: Side) -> Scramble | None:
@@ -127,10 +181,7 @@ def _is_spread(entries: Tensor) -> bool:
 
 def _merged_wrongly(coded: Coded) -> Scramble | None:
     """Return a position of the context whose heads go to different tokens of the output."""
-    inward = [each for each in coded.landings.get("q", ()) if each.token[0] == 0]
-    if not inward or any(len({at for _, at in _cells(each.entries)}) != 1 for each in inward):
-        return None
-    if not all(bool(each.entries[0].any(-1).all()) for each in inward):
+    if not _has_places(coded):
         return None
     for landing in coded.landings.get("out", ()):
         tokens = [_rows_of(head) for head in landing.entries]
@@ -141,6 +192,15 @@ def _merged_wrongly(coded: Coded) -> Scramble | None:
             samples = tuple(sample for sample, _ in cells)
             return Scramble("out", landing.token, places, len(tokens), samples)
     return None
+
+
+def _has_places(coded: Coded) -> bool:
+    """Return whether each token has one position, its own in all heads, of the queries."""
+    inward = _own(coded, "q")
+    return bool(inward) and all(
+        len({at for _, at in _cells(each.entries)}) == 1 and bool(each.entries[0].any(-1).all())
+        for each in inward
+    )
 
 
 def _rows_of(entries: Tensor) -> frozenset[Cell]:

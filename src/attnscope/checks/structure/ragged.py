@@ -17,7 +17,7 @@ from attnscope.capture.trail import LAYOUT
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
-__all__ = ["Ragged", "is_ragged", "ragged_of"]
+__all__ = ["Ragged", "is_ragged", "ragged_of", "way_out"]
 
 _RESHAPES = frozenset("view reshape view_as reshape_as unflatten flatten".split())
 _ALONG = LAYOUT | frozenset(
@@ -70,7 +70,7 @@ def ragged_of(subject: Subject, located: Located) -> Ragged | None:
             if found is not None:
                 return found
             inside = inside and received not in tuple(operation.values())
-    for operation in _way_out(tape, located):
+    for operation in way_out(tape, located):
         found = _read(tape, operation, "out", inside=True)
         if found is not None:
             return found
@@ -100,7 +100,7 @@ def _way_in(tape: Tape, located: Located, side: str) -> Iterator[Operation]:
         value = next((v for v in operation.values() if v not in located.weights), None)
 
 
-def _way_out(tape: Tape, located: Located) -> Iterator[Operation]:
+def way_out(tape: Tape, located: Located) -> Iterator[Operation]:
     """Iterate over the operations from the context to the output projection."""
     spots = located.spots.get("context")
     if not spots or located.output is None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.course import course_of
+from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS, course_of
 from attnscope.checks.influence import Allowed, first_mixing, moved
-from attnscope.checks.probes.coded import Coded, heads_of
+from attnscope.checks.probes.coded import Coded, heads_of, laid_out
 from attnscope.checks.structure.landing import Scramble
+from attnscope.checks.structure.ragged import way_out
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
-__all__ = ["line_of_axes", "line_of_scramble"]
+__all__ = ["line_of_axes", "operation_of_scramble"]
 
 _MOVES = frozenset(
     "transpose permute movedim swapaxes swapdims view reshape unflatten rearrange mT T view_as "
     "reshape_as".split()
 )
+_RESHAPES = frozenset("view reshape view_as reshape_as unflatten flatten".split())
 
 
 def line_of_axes(subject: Subject, call: Call) -> Source:
@@ -31,30 +36,67 @@ def line_of_axes(subject: Subject, call: Call) -> Source:
     return course.line(*moves, course.product)
 
 
-def line_of_scramble(subject: Subject, coded: Coded, found: Scramble) -> Source:
-    """Return the line of the first operation that spreads one token over several positions."""
-    call, tape = coded.call, subject.base.tape
-    located = subject.located(call)
-    course = course_of(subject, call)
-    if located is None or course is None:
-        return call.source
+def operation_of_scramble(subject: Subject, coded: Coded, found: Scramble) -> Operation | None:
+    """Return the first operation that spreads one token over several positions.
+
+    None: none was found. Where single features lie at different positions, a reshape has to be at
+    fault: anything else may move them there on purpose.
+    """
+    located = subject.located(coded.call)
+    if located is None:
+        return None
+    tape = subject.base.tape
+    changed, allowed = _change(subject, coded, located, found)
+    entries = moved(tape, changed)
+    inside = _between(subject, located, found.side, entries)
+    if not found.cut:
+        first = first_mixing(tape, entries, allowed)
+        return first if found.side != "out" or first in inside else _last_reshape(inside) or first
+    for operation in inside:
+        spread = not all(allowed.holds(entries[value]) for value in operation.defines)
+        if spread and operation.name not in CONTRACTIONS | CONVOLUTIONS:
+            return operation if operation.name in _RESHAPES else None
+    return _last_reshape(inside)
+
+
+def _last_reshape(operations: Sequence[Operation]) -> Operation | None:
+    return next((each for each in reversed(operations) if each.name in _RESHAPES), None)
+
+
+def _between(
+    subject: Subject, located: Located, side: str, entries: Mapping[int, Tensor]
+) -> list[Operation]:
+    """Return the operations that a changed token goes through, to q, k or v, or from the context.
+
+    On the way out, those that lay the heads out.
+    """
+    tape = subject.base.tape
+    if side == "out":
+        return list(way_out(tape, located))
+    wanted = tuple(value for value, _ in located.spots[side])
+    received = located.received[side]
+    needed = tape.program.needed(wanted, {received: tape.tensors[received]})
+    return [each for each in needed if each.defines[0] in entries]
+
+
+def _change(
+    subject: Subject, coded: Coded, located: Located, found: Scramble
+) -> tuple[dict[int, Tensor], Allowed]:
+    """Return other values in which one token, or one position of the context, is changed."""
     sample, position = found.token
+    call, tape = coded.call, subject.base.tape
     if found.side == "out":
         # where the heads go to the right token of other samples, all of the sample is changed
-        apart = len({at for _, at in found.places}) == 1
+        apart = not found.cut and len({at for _, at in found.places}) == 1
         at = slice(None) if apart else position
         size, own = (call.batch, sample) if apart else (call.queries, position)
-        allowed = torch.arange(size) == own
-        changed = _changed_context(subject, located, sample, at)
-    else:
-        value = located.received[found.side]
-        tensor = tape.run([value], wide=True)[value].clone()
-        axis = coded.axes[found.side][1]
-        allowed = torch.arange(tensor.shape[axis]) == position
-        tensor.select(axis, position).add_(1.0 + tensor.abs().max())
-        changed = {value: tensor}
-    operation = first_mixing(tape, moved(tape, changed), Allowed(allowed))
-    return course.line(operation)
+        return _changed_context(subject, located, sample, at), Allowed(torch.arange(size) == own)
+    value = located.received[found.side]
+    tensor = tape.run([value], wide=True)[value].clone()
+    axes = coded.axes[found.side]
+    laid = laid_out(tensor, axes)
+    laid.select(axes[1], position).add_(1.0 + tensor.abs().max())
+    return {value: tensor}, Allowed(torch.arange(laid.shape[axes[1]]) == position)
 
 
 def _changed_context(
