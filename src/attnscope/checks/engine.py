@@ -13,6 +13,7 @@ from attnscope.checks.report import Report, SkippedRule
 from attnscope.checks.rule import Rule, Skipped
 from attnscope.checks.subject.restoring import restored
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.errors import AttnscopeError, TargetError
 
 __all__ = ["run_rules"]
@@ -70,9 +71,24 @@ def _order(finding: Finding) -> tuple[int, str, int]:
 
 def _unseen(subject: Subject) -> Iterable[str]:
     if subject.crash is None and not subject.calls:
-        yield "no attention was seen in this run: rules about attention had nothing to look at"
+        yield _without_calls(subject)
     for unseen in subject.trace.unseen:
         yield f"not looked into: {unseen.module or 'the model itself'}: {unseen.reason}"
+
+
+def _without_calls(subject: Subject) -> str:
+    from attnscope.checks.scoring.additive import additive_of
+
+    try:
+        found = additive_of(subject)
+    except UNREADABLE:
+        found = ()
+    if found:
+        return (
+            f"attention with additive scores was seen ({found[0].softmax.source}): it is looked at "
+            "from its softmax on, and rules about q and k have nothing to look at"
+        )
+    return "no attention was seen in this run: rules about attention had nothing to look at"
 
 
 def _own_fault(error: Exception) -> str:

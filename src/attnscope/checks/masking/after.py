@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -10,9 +12,10 @@ from attnscope.calls.program import Operation
 from attnscope.checks.course import HIDING, Course
 from attnscope.checks.masking.hides import DEEP
 from attnscope.checks.masking.seen import NOTHING, Seen
+from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
-__all__ = ["Zeroed", "zeroed_after"]
+__all__ = ["Zeroed", "zeroed_after", "zeroed_outside"]
 
 _WHOLE = 1e-6
 """How far from 1 a row's sum may be, in float64, and still be whole."""
@@ -67,6 +70,26 @@ def _found(course: Course) -> Zeroed | None:
         if found is not None and not _made_good(course, operation, final, last):
             return found
     return None
+
+
+def zeroed_outside(subject: Subject) -> Iterator[Zeroed]:
+    """Iterate over what is zeroed after the softmax of additive scores."""
+    from attnscope.checks.scoring.additive import additive_of
+
+    tape = subject.base.tape
+    for each in additive_of(subject):
+        operation = each.after
+        made = each.softmax.defines[0]
+        if operation is None or made not in tuple(operation.values()):
+            continue
+        after = operation.defines[0]
+        users = [user.name for value in (made, after) for user in tape.users.get(value, [])]
+        if not {"sum", "norm", "normalize"}.isdisjoint(users):
+            continue  # divided by what is left
+        with contextlib.suppress(*UNREADABLE):
+            found = _zeroed(operation, each.weights, tape.run([after], wide=True)[after])
+            if found is not None:
+                yield found
 
 
 def _may_zero(course: Course, operation: Operation) -> bool:

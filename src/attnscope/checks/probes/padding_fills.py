@@ -16,6 +16,7 @@ from attnscope.checks.masking.pooling import pooling_of
 from attnscope.checks.masking.refilling import refilled
 from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
 from attnscope.checks.masking.taken_out import is_read_by_another, taken_out
+from attnscope.checks.masking.unrecorded import Unrecorded, unrecorded_of
 from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Padding, Stream
@@ -48,7 +49,8 @@ class PaddingFill:
     subject: the subject that was looked at (with padding put in, where it had none). real: (batch,
     length). largest: how far an output of a real token, or of a sample, moved; outputs: how many
     tokens or samples did; of: which. entry: the call where it enters; pooling: else the operation
-    behind all calls where it does. share: what padding holds moves nothing, but it takes a share
+    behind all calls where it does. unrecorded: attention that is no call, where it does. share:
+    what padding holds moves nothing, but it takes a share
     of the softmax: outputs move when padded keys are taken out.
     """
 
@@ -62,11 +64,13 @@ class PaddingFill:
     entry: Entry | None
     pooling: Operation | None
     share: bool = False
+    unrecorded: Unrecorded | None = None
 
     @property
     def leaks(self) -> bool:
         """Whether padding reaches an output that is real."""
-        return self.outputs > 0 and (self.entry is not None or self.pooling is not None)
+        where = (self.entry, self.pooling, self.unrecorded)
+        return self.outputs > 0 and any(each is not None for each in where)
 
 
 @probe
@@ -218,16 +222,20 @@ def _read(
     at: int,
 ) -> PaddingFill:
     changed, of = _judged(subject, padding, real, moved_output, output)
-    entry = pooling = None
+    entry = pooling = unrecorded = None
     largest, scale = 0.0, 0.0
     if bool(changed.any()):
         entries = moved(subject.base.tape, values)
         entry = next(_entries_of_calls(subject, real, entries), None)
-        if entry is None and of == "samples":
+        if entry is None:
+            unrecorded = unrecorded_of(subject, real)
+        if entry is None and unrecorded is None and of == "samples":
             pooling = pooling_of(subject, padding.stream, real)
         largest, scale = _gap(subject, at, values)
     count = int(changed.count_nonzero())
-    return PaddingFill(subject, padding, real, largest, scale, count, of, entry, pooling)
+    return PaddingFill(
+        subject, padding, real, largest, scale, count, of, entry, pooling, unrecorded=unrecorded
+    )
 
 
 def _judged(

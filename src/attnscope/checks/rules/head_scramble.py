@@ -189,7 +189,8 @@ RULE = Rule(
         "don't divide one another."
     ),
     limits=(
-        "Convolutions and poolings, whose neighbours share places, are left alone. The order of features inside a head can't be judged without a reference: see "
+        "Convolutions and poolings, whose neighbours share places, are left alone. The order "
+        "of features inside a head can't be judged without a reference: see "
         "attnscope verify."
     ),
     sources=(

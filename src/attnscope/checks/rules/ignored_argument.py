@@ -21,8 +21,9 @@ __all__ = ["RULE"]
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.masking.unused import is_library, unused_arguments
     from attnscope.checks.probes.toggled_arguments import toggled_arguments
+    from attnscope.checks.scoring.additive import additive_of
 
-    if not subject.calls:
+    if not subject.calls and not additive_of(subject):
         raise Skipped("no attention was seen in the run")
     if is_library(subject.run):
         raise Skipped(
@@ -89,7 +90,7 @@ def _of_input(subject: Subject, each: Toggled) -> Finding:
     )
 
 
-def _line(subject: Subject, name: str) -> tuple[Source, Call | None, str]:
+def _line(subject: Subject, name: str) -> tuple[Source | None, Call | None, str]:
     """Return where it gets lost: a result that nobody reads, who left it out, or the softmax.
 
     The call is None where no call has the keys that a mask speaks of.
@@ -98,15 +99,20 @@ def _line(subject: Subject, name: str) -> tuple[Source, Call | None, str]:
 
     from attnscope.checks.masking.lines import line_of_absent
     from attnscope.checks.masking.seen import seen_by
+    from attnscope.checks.scoring.additive import additive_of
 
+    dropped = _lost(subject, name)
     all_seen = [seen_by(subject, call) for call in subject.calls]
+    if not all_seen:
+        softmax = additive_of(subject)[0].softmax.source
+        last = "; this line is the last that reads it"
+        return dropped or softmax, None, last if dropped is not None else ""
     value = subject.given.values[name]
     size = value.shape[-1] if isinstance(value, Tensor) and value.dim() > 1 else None
     fits = [s for s in all_seen if size in {None, s.call.keys}]
     bare = [s for s in fits if not s.hides]
     seen = next(iter(bare or [s for s in all_seen if not s.hides] or all_seen))
     call = seen.call if fits else None
-    dropped = _lost(subject, name)
     if dropped is not None:
         return dropped, call, "; this line is the last that reads it"
     line, missing = line_of_absent(seen)

@@ -9,38 +9,46 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
+    from attnscope.calls.call import Call
+    from attnscope.checks.masking.after import Zeroed
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.masking.after import zeroed_after
+    from attnscope.checks.masking.after import zeroed_after, zeroed_outside
     from attnscope.checks.masking.seen import seen_by
 
     for call in subject.calls:
         found = zeroed_after(seen_by(subject, call))
-        if found is None:
-            continue
-        deed = (
-            f"zeroes {found.zeroed} weights after the softmax, which held up to "
-            f"{1 - found.least:.2g} of their row"
-            if found.least >= 0
-            else f"puts a fill that is meant for scores on {found.zeroed} weights after the softmax"
-        )
-        yield RULE.found(
-            f"{found.operation.name} {deed}: {found.rows} of {found.all_rows} rows now sum to less "
-            f"than 1, the least one to {found.least:.2g}, and nothing divides by that sum",
-            {
-                "zeroed": found.zeroed,
-                "rows": found.rows,
-                "all_rows": found.all_rows,
-                "least_sum": found.least,
-                "mean_sum": found.mean,
-            },
-            source=found.operation.source,
-            call=call,
-        )
+        if found is not None:
+            yield _of(found, call)
+    for found in zeroed_outside(subject):
+        yield _of(found, None)
+
+
+def _of(found: Zeroed, call: Call | None) -> Finding:
+    deed = (
+        f"zeroes {found.zeroed} weights after the softmax, which held up to "
+        f"{1 - found.least:.2g} of their row"
+        if found.least >= 0
+        else f"puts a fill that is meant for scores on {found.zeroed} weights after the softmax"
+    )
+    return RULE.found(
+        f"{found.operation.name} {deed}: {found.rows} of {found.all_rows} rows now sum to less "
+        f"than 1, the least one to {found.least:.2g}, and nothing divides by that sum",
+        {
+            "zeroed": found.zeroed,
+            "rows": found.rows,
+            "all_rows": found.all_rows,
+            "least_sum": found.least,
+            "mean_sum": found.mean,
+        },
+        source=found.operation.source,
+        call=call,
+        module=None if call is not None else "",
+    )
 
 
 RULE = Rule(

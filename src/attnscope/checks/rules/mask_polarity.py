@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.rule import Rule
+from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.checks.masking.hides import Hide
@@ -27,6 +27,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     )
     from attnscope.checks.masking.seen import seen_by
 
+    yield from _of_unrecorded(subject)
     all_seen = [seen_by(subject, call) for call in subject.calls]
     for seen in all_seen:
         if any(hide.raises for hide in seen.hides):
@@ -48,6 +49,31 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 found = upside_down(subject, seen)
                 if found is not None and not _goes_both_ways(all_seen):
                     yield _of_triangle(subject, seen, found, subject.causal.why)
+
+
+def _of_unrecorded(subject: Subject) -> Iterator[Finding]:
+    """Additive scores: padded keys share the weight, and real ones get none."""
+    from attnscope.checks.probes.padding_fills import padding_fills
+
+    try:
+        fills = padding_fills(subject)
+    except Skipped:
+        return
+    for fill in fills:
+        found = fill.unrecorded
+        if not fill.leaks or found is None or not found.inverted:
+            continue
+        yield RULE.found(
+            "padded keys share all of the weight, and real ones get none: what "
+            f"{fill.padding.name} marks as padding is just what is left visible",
+            {
+                "padding": f"{fill.padding.name} {fill.padding.meaning}",
+                "sample": found.sample,
+                "weight_on_padding": found.weight,
+            },
+            source=found.additive.line,
+            module="",
+        )
 
 
 def _goes_both_ways(all_seen: list[Seen]) -> bool:

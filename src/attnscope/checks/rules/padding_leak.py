@@ -12,6 +12,7 @@ from attnscope.checks.rule import Rule
 if TYPE_CHECKING:
     from attnscope.calls.source import Source
     from attnscope.checks.masking.hides import Hide
+    from attnscope.checks.masking.unrecorded import Unrecorded
     from attnscope.checks.probes.padding_fills import Entry, PaddingFill
     from attnscope.checks.subject.subject import Subject
 
@@ -25,10 +26,17 @@ def _check(subject: Subject) -> Iterator[Finding]:
     for fill in padding_fills(subject):
         guessed = fill.subject is not subject or is_library(subject.run)
         made = fill.entry is None and guessed and not fill.padding.declared
+        if fill.unrecorded is not None and fill.unrecorded.inverted:
+            continue  # AS205
         if not math.isfinite(fill.largest):
             continue  # the outputs hold NaN to begin with: AS802
         if fill.leaks and not made and not _is_read_by_none(fill):
-            yield _of_call(fill, fill.entry) if fill.entry is not None else _of_pooling(fill)
+            if fill.entry is not None:
+                yield _of_call(fill, fill.entry)
+            elif fill.unrecorded is not None:
+                yield _of_unrecorded(fill, fill.unrecorded)
+            else:
+                yield _of_pooling(fill)
 
 
 def _is_read_by_none(fill: PaddingFill) -> bool:
@@ -68,6 +76,25 @@ def _of_call(fill: PaddingFill, entry: Entry) -> Finding:
         },
         source=line,
         call=seen.call,
+    )
+
+
+def _of_unrecorded(fill: PaddingFill, unrecorded: Unrecorded) -> Finding:
+    hiding = unrecorded.additive.hiding
+    mask = "though keys are hidden here" if hiding is not None else "and no key is hidden from it"
+    return RULE.found(
+        f"with other contents in {_count(fill)} padded positions of {fill.padding.stream.name}, "
+        f"{fill.outputs} {'real tokens' if fill.of == 'tokens' else 'samples'} move by up to "
+        f"{fill.largest:.2g} (in float64, where 0 is right): the softmax over additive scores "
+        f"gives a padded key of sample {unrecorded.sample} a weight of {unrecorded.weight:.2g}, "
+        f"{mask}",
+        {
+            **_evidence(fill),
+            "weight_on_padding": unrecorded.weight,
+            "sample": unrecorded.sample,
+        },
+        source=unrecorded.additive.line,
+        module="",
     )
 
 

@@ -60,13 +60,42 @@ def _check(subject: Subject) -> Iterator[Finding]:
             )
     if not told:
         yield from _with_samples(subject)
-    for outside in (*over_one(subject), *over_samples(subject)):
+    outsides = [*over_one(subject), *over_samples(subject)]
+    yield from _of_additive(subject, {str(each.source) for each in outsides})
+    for outside in outsides:
         yield RULE.found(
             _of_outside(outside),
             {"axis": outside.axis, "size": outside.size, "shape": list(outside.shape)},
             source=outside.source,
             module="",
         )
+
+
+def _of_additive(subject: Subject, told: set[str]) -> Iterator[Finding]:
+    """Additive scores: what a result takes of the weights has to sum to one."""
+    from attnscope.checks.scoring.additive import additive_of
+
+    for each in additive_of(subject):
+        sums = each.sums[each.sums.isfinite()]
+        if each.after is not None or not sums.numel() or str(each.softmax.source) in told:
+            continue
+        low, high = float(sums.min()), float(sums.max())
+        if high - low < _UNEVEN or max(abs(low - 1), abs(high - 1)) < _UNEVEN:
+            continue
+        told.add(str(each.softmax.source))
+        shape = tuple(each.weights.shape)
+        yield RULE.found(
+            f"the softmax runs over axis {each.axis} of {shape}, and the values are summed over "
+            f"another one: what one result takes of the weights sums to {low:.3g} … {high:.3g} "
+            "instead of 1",
+            {"axis": each.axis, "shape": list(shape), "row_sums": [low, high]},
+            source=each.softmax.source,
+            module="",
+        )
+
+
+_UNEVEN = 1e-3
+"""How far sums of weights must be from one, and from one another."""
 
 
 def _with_samples(subject: Subject) -> Iterator[Finding]:
@@ -146,7 +175,8 @@ RULE = Rule(
         "The weights as they meet v are recomputed in float64: the rule fires where rows do not "
         "sum to one over the keys, and do (within 1e-6) over the queries, the heads or the batch. "
         "Weights that are divided by their sum over the keys afterwards, as in slot attention, sum "
-        "to one and are left alone."
+        "to one and are left alone. Of additive scores, v·tanh(W q + U k), what each result takes "
+        "of the weights is summed."
     ),
     limits=(
         "Weights that are masked, dropped or gated after the softmax sum to nothing known: there "

@@ -28,9 +28,11 @@ __all__ = [
     "Outside",
     "Twice",
     "WrongAxis",
+    "axis_of_softmax",
     "over_one",
     "over_samples",
     "softmax_again",
+    "softmaxes_outside",
     "wrong_axis",
 ]
 
@@ -141,7 +143,7 @@ def _is_transposed(subject: Subject, call: Call, course: Course | None) -> bool:
 
 
 def _is_over_last(subject: Subject, operation: Operation) -> bool:
-    axis, tensor = _axis_of(subject, operation), _operand(subject, operation)
+    axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
     return axis is not None and tensor is not None and axis == tensor.dim() - 1
 
 
@@ -161,7 +163,7 @@ def softmax_again(subject: Subject, call: Call) -> Twice | None:
     if course is None:
         return None
     for operation in [op for op in course.main if op.name in _SOFTMAXES][1:]:
-        axis, tensor = _axis_of(subject, operation), _operand(subject, operation)
+        axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
         if axis is None or tensor is None or tensor.shape[axis] < 2:
             continue
         given = tensor.detach().double()
@@ -177,8 +179,8 @@ def softmax_again(subject: Subject, call: Call) -> Twice | None:
 
 def over_one(subject: Subject) -> Iterator[Outside]:
     """Iterate over softmaxes of scores that are one number each, over that very axis."""
-    for operation in _outside(subject):
-        axis, tensor = _axis_of(subject, operation), _operand(subject, operation)
+    for operation in softmaxes_outside(subject):
+        axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
         if axis is None or tensor is None or tensor.shape[axis] != 1 or tensor.dim() < 2:
             continue
         longest = max(tensor.shape)
@@ -192,8 +194,8 @@ def over_samples(subject: Subject) -> Iterator[Outside]:
     main = subject.roles.main
     batch = main.batch(subject.given) if main is not None else 1
     suspects = []
-    for operation in _outside(subject):
-        axis, tensor = _axis_of(subject, operation), _operand(subject, operation)
+    for operation in softmaxes_outside(subject):
+        axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
         if axis is not None and tensor is not None and tensor.shape[axis] == batch > 1:
             suspects.append((operation, axis, tensor))
     if not suspects:
@@ -209,7 +211,8 @@ def over_samples(subject: Subject) -> Iterator[Outside]:
             yield Outside(axis, batch, tuple(tensor.shape), operation.source)
 
 
-def _outside(subject: Subject) -> Iterator[Operation]:
+def softmaxes_outside(subject: Subject) -> Iterator[Operation]:
+    """Iterate over the softmaxes of the base run that are part of no recorded call."""
     inside = {
         id(operation)
         for call in subject.calls
@@ -226,7 +229,7 @@ def _operand(subject: Subject, operation: Operation) -> Tensor | None:
     return None if first is None else subject.base.tape.tensors[first]
 
 
-def _axis_of(subject: Subject, operation: Operation) -> int | None:
+def axis_of_softmax(subject: Subject, operation: Operation) -> int | None:
     """Return the axis that a softmax runs over, counted from the front."""
     tensor = _operand(subject, operation)
     if tensor is None:

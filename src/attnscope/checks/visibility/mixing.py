@@ -8,6 +8,7 @@ from torch import Tensor
 from attnscope.calls.source import Source
 from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.additive import additive_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import other_tokens
@@ -33,7 +34,10 @@ def line_of_mixing(subject: Subject, stream: Stream, cut: int) -> Source | None:
     except (AttnscopeError, RuntimeError, Skipped):
         return None
     operation = first_mixing(subject.base.tape, _readable(entries, length), Allowed(late))
-    return operation.source if operation is not None else None
+    if operation is None:
+        return None
+    own = next((each for each in additive_of(subject) if each.softmax is operation), None)
+    return own.line_by_query if own is not None else operation.source
 
 
 def _readable(entries: dict[int, Tensor], length: int) -> dict[int, Tensor]:
