@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from attnscope.capture.trail import LAYOUT
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
-__all__ = ["Course", "course_of", "course_on", "representatives"]
+__all__ = ["Course", "course_of", "course_on", "representatives", "way_out"]
 
 SOFTMAXES = frozenset("softmax log_softmax _softmax softmin sigmoid relu exp".split())
 HIDING = frozenset(
@@ -147,6 +147,22 @@ def _split(
         if through:
             reached.update(operation.defines)
     return main, aside
+
+
+def way_out(tape: Tape, located: Located) -> Iterator[Operation]:
+    """Iterate over the operations from the context to the output projection."""
+    spots = located.spots.get("context")
+    if not spots or located.output is None:
+        return
+    (start, _), *_ = spots
+    reached = {start}
+    for operation in tape.program.needed((located.output,), {start: tape.tensors[start]}):
+        if reached.isdisjoint(operation.values()):
+            continue
+        if operation.name not in LAYOUT:
+            return
+        reached.update(operation.defines)
+        yield operation
 
 
 def representatives(subject: Subject) -> tuple[Located, ...]:

@@ -77,7 +77,7 @@ def _unseen(subject: Subject) -> Iterable[str]:
 
 
 def _without_calls(subject: Subject) -> str:
-    from attnscope.checks.scoring.additive import additive_of
+    from attnscope.checks.masking.additive import additive_of
 
     try:
         found = additive_of(subject)

@@ -135,6 +135,11 @@ def test_designs_are_silent(tmp_path: Path, body: str) -> None:
     assert found(tmp_path, PROGRAM.format(body=body), "AS503") == []
 
 
+def test_numbers_that_are_none_are_no_strangers(tmp_path: Path) -> None:
+    body = f"q[0, :, 1] = k[0, :, 1] = float('nan')\n        {PLAIN}"
+    assert found(tmp_path, PROGRAM.format(body=body), "AS503") == []
+
+
 def test_the_same_tables_in_every_layer_are_silent(tmp_path: Path) -> None:
     program = (
         PROGRAM.format(body=PLAIN) + "\nmodel = nn.Sequential(Attention(), Attention()).eval()"

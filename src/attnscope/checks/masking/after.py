@@ -74,7 +74,7 @@ def _found(course: Course) -> Zeroed | None:
 
 def zeroed_outside(subject: Subject) -> Iterator[Zeroed]:
     """Iterate over what is zeroed after the softmax of additive scores."""
-    from attnscope.checks.scoring.additive import additive_of
+    from attnscope.checks.masking.additive import additive_of
 
     tape = subject.base.tape
     for each in additive_of(subject):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from attnscope.checks.masking.additive import Additive, additive_of
 from attnscope.checks.masking.seen import NOTHING
-from attnscope.checks.scoring.additive import Additive, additive_of
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Unrecorded", "unrecorded_of"]

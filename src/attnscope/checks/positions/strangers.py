@@ -53,7 +53,8 @@ def _operands(subject: Subject, factors: Iterable[Factor]) -> dict[int, Tensor]:
         made = subject.base.tape.run(list(dict.fromkeys(known.values())), wide=True)
     except (AttnscopeError, RuntimeError):
         return {}
-    return {key: made[value].abs().flatten() for key, value in known.items()}
+    sizes = {key: made[value].abs().flatten() for key, value in known.items()}
+    return {key: each[each.isfinite()] for key, each in sizes.items()}
 
 
 def _operand(factor: Factor) -> int | None:

@@ -17,10 +17,9 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
-from attnscope.checks.course import representatives
+from attnscope.checks.course import representatives, way_out
 from attnscope.checks.influence import differs
 from attnscope.checks.probe import probe
-from attnscope.checks.structure.ragged import way_out
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located

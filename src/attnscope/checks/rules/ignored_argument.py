@@ -19,9 +19,9 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.masking.additive import additive_of
     from attnscope.checks.masking.unused import is_library, unused_arguments
     from attnscope.checks.probes.toggled_arguments import toggled_arguments
-    from attnscope.checks.scoring.additive import additive_of
 
     if not subject.calls and not additive_of(subject):
         raise Skipped("no attention was seen in the run")
@@ -97,9 +97,9 @@ def _line(subject: Subject, name: str) -> tuple[Source | None, Call | None, str]
     """
     from torch import Tensor
 
+    from attnscope.checks.masking.additive import additive_of
     from attnscope.checks.masking.lines import line_of_absent
     from attnscope.checks.masking.seen import seen_by
-    from attnscope.checks.scoring.additive import additive_of
 
     dropped = _lost(subject, name)
     all_seen = [seen_by(subject, call) for call in subject.calls]

@@ -73,7 +73,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 def _of_additive(subject: Subject, told: set[str]) -> Iterator[Finding]:
     """Additive scores: what a result takes of the weights has to sum to one."""
-    from attnscope.checks.scoring.additive import additive_of
+    from attnscope.checks.masking.additive import additive_of
 
     for each in additive_of(subject):
         sums = each.sums[each.sums.isfinite()]

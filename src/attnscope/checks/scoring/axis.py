@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +20,12 @@ from attnscope.checks.scoring.reading import (
     recorded_weights,
     weights_met,
 )
+from attnscope.checks.softmaxes import (
+    SOFTMAXES,
+    axis_of_softmax,
+    operand_of,
+    softmaxes_outside,
+)
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
@@ -28,11 +33,9 @@ __all__ = [
     "Outside",
     "Twice",
     "WrongAxis",
-    "axis_of_softmax",
     "over_one",
     "over_samples",
     "softmax_again",
-    "softmaxes_outside",
     "wrong_axis",
 ]
 
@@ -42,7 +45,6 @@ _ONE = 1e-6
 _NOT_ONE = 1e-3
 """How far the sums of rows must be from one to be called wrong."""
 
-_SOFTMAXES = frozenset("softmax _softmax softmin".split())
 _SUMS = frozenset("sum logsumexp".split())
 _AXES = {"queries": 2, "heads": 1, "batch": 0}
 _E = 2.718281828459045
@@ -143,7 +145,7 @@ def _is_transposed(subject: Subject, call: Call, course: Course | None) -> bool:
 
 
 def _is_over_last(subject: Subject, operation: Operation) -> bool:
-    axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
+    axis, tensor = axis_of_softmax(subject, operation), operand_of(subject, operation)
     return axis is not None and tensor is not None and axis == tensor.dim() - 1
 
 
@@ -152,7 +154,7 @@ def _line(call: Call, course: Course | None, *, transposed: bool) -> Source:
         return call.source
     if transposed:
         return course.line(course.weighing)
-    named = [op for op in course.main if op.name in _SOFTMAXES]
+    named = [op for op in course.main if op.name in SOFTMAXES]
     sums = [op for op in course.main[:-1] if op.name in _SUMS]
     return course.line(*named[-1:], *sums[-1:], course.softmax)
 
@@ -162,8 +164,8 @@ def softmax_again(subject: Subject, call: Call) -> Twice | None:
     course = course_of(subject, call)
     if course is None:
         return None
-    for operation in [op for op in course.main if op.name in _SOFTMAXES][1:]:
-        axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
+    for operation in [op for op in course.main if op.name in SOFTMAXES][1:]:
+        axis, tensor = axis_of_softmax(subject, operation), operand_of(subject, operation)
         if axis is None or tensor is None or tensor.shape[axis] < 2:
             continue
         given = tensor.detach().double()
@@ -180,7 +182,7 @@ def softmax_again(subject: Subject, call: Call) -> Twice | None:
 def over_one(subject: Subject) -> Iterator[Outside]:
     """Iterate over softmaxes of scores that are one number each, over that very axis."""
     for operation in softmaxes_outside(subject):
-        axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
+        axis, tensor = axis_of_softmax(subject, operation), operand_of(subject, operation)
         if axis is None or tensor is None or tensor.shape[axis] != 1 or tensor.dim() < 2:
             continue
         longest = max(tensor.shape)
@@ -195,7 +197,7 @@ def over_samples(subject: Subject) -> Iterator[Outside]:
     batch = main.batch(subject.given) if main is not None else 1
     suspects = []
     for operation in softmaxes_outside(subject):
-        axis, tensor = axis_of_softmax(subject, operation), _operand(subject, operation)
+        axis, tensor = axis_of_softmax(subject, operation), operand_of(subject, operation)
         if axis is not None and tensor is not None and tensor.shape[axis] == batch > 1:
             suspects.append((operation, axis, tensor))
     if not suspects:
@@ -209,37 +211,6 @@ def over_samples(subject: Subject) -> Iterator[Outside]:
     for operation, axis, tensor in suspects:
         if operation is mixing and _is_weighing(subject, operation):
             yield Outside(axis, batch, tuple(tensor.shape), operation.source)
-
-
-def softmaxes_outside(subject: Subject) -> Iterator[Operation]:
-    """Iterate over the softmaxes of the base run that are part of no recorded call."""
-    inside = {
-        id(operation)
-        for call in subject.calls
-        if (course := course_of(subject, call)) is not None
-        for operation in (*course.main, *course.aside)
-    }
-    for operation in subject.base.tape.operations:
-        if operation.name in _SOFTMAXES and id(operation) not in inside:
-            yield operation
-
-
-def _operand(subject: Subject, operation: Operation) -> Tensor | None:
-    first = next(operation.values(), None)
-    return None if first is None else subject.base.tape.tensors[first]
-
-
-def axis_of_softmax(subject: Subject, operation: Operation) -> int | None:
-    """Return the axis that a softmax runs over, counted from the front."""
-    tensor = _operand(subject, operation)
-    if tensor is None:
-        return None
-    given: Any = operation.kwargs.get("dim")
-    if given is None and len(operation.args) > 1 and isinstance(operation.args[1], int):
-        given = operation.args[1]
-    if given is None:
-        given = 0 if tensor.dim() in {0, 1, 3} else 1  # what torch takes where none is given
-    return int(given) % max(tensor.dim(), 1)
 
 
 def _made_of_one_feature(subject: Subject, operation: Operation) -> bool:

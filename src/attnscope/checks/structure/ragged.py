@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 from attnscope.capture.trail import LAYOUT
+from attnscope.checks.course import way_out
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
-__all__ = ["Ragged", "is_ragged", "ragged_of", "way_out"]
+__all__ = ["Ragged", "is_ragged", "ragged_of"]
 
 _RESHAPES = frozenset("view reshape view_as reshape_as unflatten flatten".split())
 _ALONG = LAYOUT | frozenset(
@@ -98,19 +99,3 @@ def _way_in(tape: Tape, located: Located, side: str) -> Iterator[Operation]:
             return
         yield operation
         value = next((v for v in operation.values() if v not in located.weights), None)
-
-
-def way_out(tape: Tape, located: Located) -> Iterator[Operation]:
-    """Iterate over the operations from the context to the output projection."""
-    spots = located.spots.get("context")
-    if not spots or located.output is None:
-        return
-    (start, _), *_ = spots
-    reached = {start}
-    for operation in tape.program.needed((located.output,), {start: tape.tensors[start]}):
-        if reached.isdisjoint(operation.values()):
-            continue
-        if operation.name not in LAYOUT:
-            return
-        reached.update(operation.defines)
-        yield operation

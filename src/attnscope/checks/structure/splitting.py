@@ -10,11 +10,10 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS, course_of
+from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS, course_of, way_out
 from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.probes.coded import Coded, heads_of, laid_out
 from attnscope.checks.structure.landing import Scramble
-from attnscope.checks.structure.ragged import way_out
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from attnscope.calls.source import Source
 from attnscope.checks.influence import Allowed, first_mixing, moved
+from attnscope.checks.masking.additive import additive_of
 from attnscope.checks.rule import Skipped
-from attnscope.checks.scoring.additive import additive_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import other_tokens
