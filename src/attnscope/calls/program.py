@@ -74,6 +74,11 @@ class Operation:
     _values: tuple[int, ...] | None = field(default=None, init=False, repr=False, compare=False)
     _slots: tuple[Slot, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
+    @property
+    def spoken(self) -> str:
+        """What a sentence calls it: by its name, or by the sign that is written for it."""
+        return _SPOKEN.get(self.name, self.name)
+
     def values(self) -> Iterator[int]:
         """Iterate over the values that the arguments refer to, in order."""
         known = self._values
@@ -95,6 +100,22 @@ class Operation:
         ]
         count = len(self.args)
         return leaves[:count], dict(zip(self.kwargs, leaves[count:], strict=True))
+
+
+_SPOKEN = {
+    "getitem": "indexing ([…])",
+    "setitem": "the assignment ([…] = …)",
+    **dict.fromkeys(("add", "radd"), "the sum (+)"),
+    **dict.fromkeys(("add_", "iadd"), "the sum (+=)"),
+    **dict.fromkeys(("sub", "rsub"), "the difference (-)"),
+    **dict.fromkeys(("sub_", "isub"), "the difference (-=)"),
+    **dict.fromkeys(("mul", "rmul"), "the product (*)"),
+    **dict.fromkeys(("mul_", "imul"), "the product (*=)"),
+    **dict.fromkeys(("div", "truediv", "rdiv", "rtruediv"), "the quotient (/)"),
+    **dict.fromkeys(("rpow", "pow"), "the power (**)"),
+    "rmatmul": "the product (@)",
+}
+"""Functions that are written as signs."""
 
 
 @dataclass(slots=True)

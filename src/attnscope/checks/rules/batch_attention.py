@@ -80,7 +80,7 @@ def _mixed(subject: Subject, mates: BatchMates) -> Finding | None:
     found = where_samples_mix(subject, mates)
     if found is None:
         return None
-    name = found.operation.name
+    name = found.operation.spoken
     if found.laid_out:
         text = f"rows of attention hold tokens of several samples since {name}: {_moved(mates)}"
     else:

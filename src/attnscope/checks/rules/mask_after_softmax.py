@@ -36,7 +36,7 @@ def _of(found: Zeroed, call: Call | None) -> Finding:
         else f"puts a fill that is meant for scores on {found.zeroed} weights after the softmax"
     )
     return RULE.found(
-        f"{found.operation.name} {deed}: {found.rows} of {found.all_rows} rows now sum to less "
+        f"{found.operation.spoken} {deed}: {found.rows} of {found.all_rows} rows now sum to less "
         f"than 1, the least one to {found.least:.2g}, and nothing divides by that sum",
         {
             "zeroed": found.zeroed,

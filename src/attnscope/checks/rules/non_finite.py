@@ -60,7 +60,7 @@ def _message(found: NotFinite) -> str:
         else f"of finite operands (largest {found.largest:.4g})"
     )
     return (
-        f"{found.operation.name} makes {found.what} {why}, in {found.count} entries, and "
+        f"{found.operation.spoken} makes {found.what} {why}, in {found.count} entries, and "
         f"{found.reached} of {found.size} entries of the output are not finite in consequence"
     )
 

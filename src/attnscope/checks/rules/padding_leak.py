@@ -104,7 +104,7 @@ def _of_pooling(fill: PaddingFill) -> Finding:
         f"other contents in {_count(fill)} padded positions of {fill.padding.stream.name} move "
         f"the output of {fill.outputs} samples by up to {fill.largest:.2g} (in float64, where 0 "
         "is right): attention keeps them apart, but "
-        f"{operation.name if operation else 'what follows'} takes them in",
+        f"{operation.spoken if operation else 'what follows'} takes them in",
         _evidence(fill),
         source=operation.source if operation is not None else None,
         module="",
