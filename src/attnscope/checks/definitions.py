@@ -23,6 +23,7 @@ __all__ = [
     "calls_of",
     "class_of",
     "defined",
+    "enclosing",
     "filled",
     "fills_anything",
     "first_where",
@@ -32,6 +33,7 @@ __all__ = [
     "mentions",
     "owner_of",
     "put_in_later",
+    "read_at",
     "returned",
     "statements",
 ]
@@ -167,6 +169,37 @@ def returned(module: nn.Module) -> Source | None:
     if not ends or file is None:
         return None
     return _source((file, max(ends, key=lambda node: node.lineno)), "forward")
+
+
+def enclosing(file: str, line: int) -> Iterator[ast.AST]:
+    """Iterate over the functions and compound statements of a file around a line, inner first."""
+    tree = _tree_of_file(file)
+    around = [
+        node
+        for node in (ast.walk(tree) if tree is not None else ())
+        if isinstance(node, ast.stmt)
+        and hasattr(node, "body")
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    yield from sorted(around, key=lambda node: -node.lineno)
+
+
+def read_at(module: nn.Module, name: str) -> Source | None:
+    """Return the first statement of a class that reads an attribute, its constructor left out.
+
+    A condition is no statement: it only decides which ones run.
+    """
+    tree, file = class_of(module), _file_of(type(module))
+    nodes = [
+        node
+        for function in (tree.body if tree is not None else ())
+        if isinstance(function, ast.FunctionDef) and function.name != "__init__"
+        for node in ast.walk(function)
+        if isinstance(node, ast.stmt) and not hasattr(node, "body") and mentions(node, name)
+    ]
+    if not nodes or file is None:
+        return None
+    return _source((file, min(nodes, key=lambda node: node.lineno)), "forward")
 
 
 def is_inherited(owner: nn.Module, name: str) -> bool:

@@ -14,6 +14,8 @@ from attnscope.checks.expect import read_expect
 from attnscope.checks.report import Report
 from attnscope.checks.rules import RULES
 from attnscope.checks.selecting import selected
+from attnscope.checks.subject.keeping import rewritable
+from attnscope.checks.subject.restoring import versions_kept
 from attnscope.checks.subject.subject import Subject
 from attnscope.errors import InputError
 
@@ -75,7 +77,8 @@ def check(
         seed=seed,
     )
     _refuse_unknown_names(subject)
-    return run_rules(subject, rules)
+    with versions_kept(rewritable(model, subject.given.values)):
+        return run_rules(subject, rules)
 
 
 def _refuse_unknown_names(subject: Subject) -> None:

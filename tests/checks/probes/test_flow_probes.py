@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from attnscope.checks.entry import check
 from attnscope.checks.probes.alike_tokens import alike_tokens
 from attnscope.checks.probes.backward import backward
 from attnscope.checks.probes.left_padding import left_padding
@@ -134,3 +135,14 @@ def test_alike_tokens_are_told_apart_by_a_table_and_by_a_bias() -> None:
 def test_left_padding_needs_a_sample_that_is_padded_there() -> None:
     with pytest.raises(Skipped, match="nothing says"):
         left_padding(Subject(SelfAttention(), noise(2, 5, 16)))
+
+
+def test_a_backward_from_before_the_check_still_goes_through() -> None:
+    model, x = stepping(), noise(2, 5, 16).requires_grad_()
+    pending = model(x).sum()
+    held = [*model.parameters(), *model.buffers(), x]
+    before = [each._version for each in held]
+    check(model, x, select=["AS902", "AS903"])
+    assert [each._version for each in held] == before
+    pending.backward()
+    assert x.grad is not None

@@ -46,6 +46,56 @@ def test_a_way_back_that_is_cut(tmp_path: Path, body: str) -> None:
     assert finding.source.code.endswith("# here")
 
 
+@pytest.mark.parametrize(
+    ("body", "starved"),
+    [
+        ("return (q @ k.detach().mT / 4).softmax(-1) @ v  # here", "k.weight"),
+        ("return (q.data @ k.mT / 4).softmax(-1) @ v  # here", "q.weight"),
+        ("return (q @ k.mT / 4).softmax(-1) @ v.detach()  # here", "v.weight"),
+        ("return (q @ k.mT / 4).softmax(-1) @ v * self.g.detach()  # here", "g"),
+        ("return (q @ k.mT / 4).softmax(-1) @ v * self.g.item()  # here", "g"),
+        ("return (q @ k.mT / self.g.tolist()).softmax(-1) @ v  # here", "g"),
+        ("return (q @ k.mT / 4).softmax(-1) @ v * self.g.round()  # here", "g"),
+        (
+            "return (q @ k.mT / 4).softmax(-1) @ v * (self.gate(x) > 0).float()  # here",
+            "gate.weight",
+        ),
+        (
+            "return torch.where(self.gate(x) > 0, (q @ k.mT).softmax(-1) @ v, 0.0)  # here",
+            "gate.weight",
+        ),
+        ("q, k, v = self.qkv(x).chunk(3, -1); k = k.detach()  # here", "qkv.weight"),
+        (
+            "q, k, v = self.qkv(x).chunk(3, -1); w = (q @ k.mT).softmax(-1).data  # here",
+            "qkv.weight",
+        ),
+    ],
+)
+def test_one_part_that_learns_nothing(tmp_path: Path, body: str, starved: str) -> None:
+    tail = "; return (q @ k.mT).softmax(-1) @ v" if "k = k" in body else "; return w @ v"
+    if "return" not in body:
+        body = body.replace("  # here", f"{tail}  # here")
+    init = "self.gate, self.qkv = nn.Linear(width, width), nn.Linear(width, 3 * width); "
+    text = program(body, f"{init}self.g = nn.Parameter(torch.tensor(1.3))")
+    finding = only(tmp_path, text, "AS902")
+    assert starved in finding.evidence["parameters"]
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
+
+
+def test_a_switch_is_named_as_the_cause(tmp_path: Path) -> None:
+    body = "with torch.no_grad(): w = (q @ k.mT / 4).softmax(-1)\n        return w @ v"
+    assert only(tmp_path, program(body), "AS902").evidence["operation"] == "no_grad"
+
+
+def test_sparse_tables_are_judged_like_others(tmp_path: Path) -> None:
+    init = "self.p = nn.Embedding(6, width, sparse=True)"
+    body = "q = q + self.p(torch.arange(6)){}; return (q @ k.mT / 4).softmax(-1) @ v"
+    assert found(tmp_path, program(body.format(""), init), "AS902") == []
+    starved = only(tmp_path, program(body.format(".detach()"), init), "AS902")
+    assert starved.evidence["parameters"] == ["p.weight"]
+
+
 def test_queries_and_keys_that_start_at_zero(tmp_path: Path) -> None:
     init = "for m in (self.q, self.k): nn.init.zeros_(m.weight), nn.init.zeros_(m.bias)"
     body = "return (q @ k.mT / 4).softmax(-1) @ v"
@@ -67,10 +117,22 @@ def test_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
         "s = (q @ k.mT).softmax(-1); h = F.one_hot(s.argmax(-1), 6) + s - s.detach(); return h @ v",
         "return (q @ k.detach().mT / 4).softmax(-1) @ v.detach()",  # a memory that stands still
         "return ((q @ k.mT / 4).softmax(-1) @ v) * 0",  # a branch that starts at zero
+        "s = self.g * v; h = s + (s.round() - s).detach(); return (q @ k.mT).softmax(-1) @ h",
+        (
+            "s = self.i(x)[..., 0]; m = s >= s.topk(3).values[:, -1:]; "
+            "return (q @ k.mT).masked_fill(~m[:, None], -1e9).softmax(-1) @ v"
+        ),
+        (
+            "y = (q @ k.mT).softmax(-1) @ v; z = self.c[torch.cdist(y, self.c).argmin(-1)]; "
+            "return y + (z - y).detach()"
+        ),
+        "y = (q @ k.mT).softmax(-1) @ v; t = self.i(x).data; return y, F.mse_loss(y[..., :1], t)",
     ],
 )
 def test_ways_back_on_purpose_are_silent(tmp_path: Path, body: str) -> None:
-    assert found(tmp_path, program(body), "AS902") == []
+    init = "self.g, self.i = nn.Parameter(torch.tensor(1.3)), nn.Linear(width, 1)"
+    init += "; self.c = nn.Parameter(torch.randn(5, width))"
+    assert found(tmp_path, program(body, init), "AS902") == []
 
 
 @pytest.mark.parametrize(

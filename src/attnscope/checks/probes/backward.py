@@ -56,9 +56,17 @@ def backward(subject: Subject) -> Backward:
     except Exception as error:
         text = " ".join(str(error).split())[:200]
         raise Skipped(f"the backward raised {type(error).__name__}: {text}") from error
+    dense = [_dense(each) for each in found]
     known: dict[int, Tensor | None] = dict.fromkeys(values)
-    known |= dict(zip((v for v, _ in wanted), found, strict=False))
-    return Backward(known, dict(zip(trained, found[len(wanted) :], strict=True)))
+    known |= dict(zip((v for v, _ in wanted), dense, strict=False))
+    return Backward(known, dict(zip(trained, dense[len(wanted) :], strict=True)))
+
+
+def _dense(gradient: Tensor | None) -> Tensor | None:
+    """Return a gradient with all of its entries: those of sparse tables hold the rows read."""
+    if gradient is None or gradient.layout in {torch.strided, torch.jagged}:
+        return gradient
+    return gradient.to_dense()
 
 
 def _trained(model: nn.Module) -> dict[str, nn.Parameter]:

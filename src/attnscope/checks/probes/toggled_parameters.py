@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from attnscope.checks.comparing import gap_of
 from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.restoring import versions_kept
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["moved_by_parameters"]
@@ -23,17 +25,24 @@ def moved_by_parameters(subject: Subject, names: Sequence[str]) -> float:
         raise Skipped("a function has no parameters: give a module")
     known = dict(subject.model.named_parameters())
     before = subject.output
-    kept = {name: known[name].detach().clone() for name in names}
+    entries = [_entries(known[name].detach()) for name in names]
+    kept = [each.clone() for each in entries]
     generator = torch.Generator().manual_seed(subject.seed + 7)
-    try:
-        with torch.no_grad():
-            for name, value in kept.items():
-                noise = torch.randn(value.shape, generator=generator, dtype=torch.float64)
-                known[name].copy_(value * 0.5 + noise.to(value.device, value.dtype))
-        after = subject.main_output()
-    finally:
-        with torch.no_grad():
-            for name, value in kept.items():
-                known[name].copy_(value)
+    with versions_kept([known[name] for name in names]):
+        try:
+            for each in entries:
+                noise = torch.randn(each.shape, generator=generator, dtype=torch.float64)
+                each.mul_(0.5).add_(noise.to(each.device, each.dtype))
+            after = subject.main_output()
+        finally:
+            for each, value in zip(entries, kept, strict=True):
+                each.copy_(value)
     gap = gap_of(before, after)
     return float(gap.max()) if gap.numel() else 0.0
+
+
+def _entries(tensor: Tensor) -> Tensor:
+    """Return the numbers that a tensor holds, in its own memory: those of a sparse one alone."""
+    if tensor.layout == torch.sparse_coo:
+        return tensor._values()  # noqa: SLF001  values() refuses one that isn't coalesced
+    return tensor if tensor.layout in {torch.strided, torch.jagged} else tensor.values()

@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import course_of
+from attnscope.checks.course import CONTRACTIONS, course_of
 from attnscope.checks.probes.backward import Backward, backward
-from attnscope.checks.residual.graph import behind, free_values
+from attnscope.checks.residual.graph import behind, first_cut, free_values, learning
+from attnscope.checks.residual.purpose import stands_in
+from attnscope.checks.residual.unrecorded import cause_of
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
 __all__ = ["Cut", "Still", "cut_calls", "cut_scores", "still_calls"]
 
-_CONTRACTIONS = frozenset("matmul rmatmul bmm baddbmm einsum".split())
+_PRODUCTS = frozenset("matmul rmatmul bmm baddbmm einsum".split())
 _HIDES = frozenset("where masked_fill masked_fill_ masked_scatter setitem".split())
-_SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """An operation that autograd doesn't go through, and the parameters that get nothing for it."""
+    """An operation that autograd doesn't go through, and the parameters that get nothing for it.
+
+    value_norm: the largest gradient beside it. parts: which of q, k and v of the call get none.
+    """
 
     operation: str
     source: Source | None
     parameters: tuple[str, ...]
     value_norm: float
     call: Call | None = None
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +54,63 @@ class Still:
 
 
 def cut_calls(subject: Subject) -> Iterator[Cut]:
-    """Iterate over calls to whose q and k autograd has no way, while v receives a gradient."""
-    found = backward(subject)
+    """Iterate over calls of which q, k or v gets no gradient, while another of them does.
+
+    k and v that stand still together are a memory, and meant to.
+    """
+    found, tape = backward(subject), subject.base.tape
     for located in subject.base.located:
         values = {
             name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")
         }
-        if not all(values.values()) or _norm(found, values["v"]) == 0.0:
+        context = values.pop("context")
+        if not context or not all(values.values()):
             continue
-        if any(found.values.get(v) is not None for v in (*values["q"], *values["k"])):
+        still = [n for n, vs in values.items() if all(found.values.get(v) is None for v in vs)]
+        largest = max(_norm(found, vs) for vs in values.values())
+        if not still or largest == 0.0 or set(still) == {"k", "v"}:
             continue
-        names = _starved(subject, found, behind(subject.base.tape, [*values["q"], *values["k"]]))
-        if not names:
+        names: dict[str, None] = {}
+        for part in still:
+            names.update(dict.fromkeys(_untaught(subject, found, values[part])))
+        starts = _weights_of(subject, names)
+        way = behind(tape, context, [v for n in values if n not in still for v in values[n]])
+        cut, _ = first_cut(tape, way, starts)
+        if names and cut is not None and not stands_in(tape, cut):
+            name, source = cause_of(subject, cut)
+            yield Cut(name, source, tuple(names), largest, located.call, tuple(still))
+
+
+def _untaught(subject: Subject, found: Backward, values: list[int]) -> tuple[str, ...]:
+    """Return the parameters that q, k or v is made of and that get no gradient through it.
+
+    Those that get none at all; else the projection of all three, of which a share of the rows gets
+    exactly zeros.
+    """
+    way = behind(subject.base.tape, values)
+    starved = _starved(subject, found, way)
+    if starved:
+        return starved
+    for operation in reversed(way):
+        if operation.name not in CONTRACTIONS:
             continue
-        way = behind(subject.base.tape, values["context"])
-        cut = _first_cut(subject.base.tape, way, _weights_of(subject, names))
-        if cut is not None:
-            yield Cut(cut.name, cut.source, names, _norm(found, values["v"]), located.call)
+        names = [n for n in _on(subject, [operation]) if n in found.parameters]
+        return tuple(n for n in names if _has_idle_rows(found.parameters[n]))
+    return ()
+
+
+def _packed(subject: Subject, found: Backward, operands: list[int]) -> tuple[str, ...]:
+    """Return the projection that all operands are slices of, and learn nothing in."""
+    names = [set(_untaught(subject, found, [value])) for value in operands]
+    return tuple(set.intersection(*names)) if names else ()
+
+
+def _has_idle_rows(gradient: Tensor | None) -> bool:
+    """Return whether a matrix's gradient is zero in whole rows or columns, and not everywhere."""
+    if gradient is None or gradient.dim() < 2 or not bool(gradient.any()):
+        return False
+    rows = gradient.flatten(1) != 0
+    return not (bool(rows.any(0).all()) and bool(rows.any(1).all()))
 
 
 def cut_scores(subject: Subject) -> Iterator[Cut]:
@@ -76,18 +121,16 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
     """
     tape = subject.base.tape
     found = backward(subject)
-    starved = [name for name, gradient in found.parameters.items() if gradient is None]
     largest = max((_size(g) for g in found.parameters.values() if g is not None), default=0.0)
-    if len(starved) < 2 or largest == 0.0:
+    if largest == 0.0:
         return
-    free = free_values(subject)
-    weights = subject.base.weights
+    weights, live = subject.base.weights, learning(subject)
     seen: set[int] = set()
     courses = [course for call in subject.calls if (course := course_of(subject, call))]
     known = {value for each in courses for op in each.main for value in op.defines}
     for operation in tape.operations:
         operands = list(dict.fromkeys(operation.values()))
-        if operation.name not in _CONTRACTIONS or len(operands) < 2:
+        if operation.name not in _PRODUCTS or len(operands) < 2:
             continue
         if operation.defines[0] in known:
             continue
@@ -97,13 +140,15 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
         way = behind(tape, operands)
         names = _starved(subject, found, way)
         if len(names) < 2 or not _all_starved(subject, found, way):
+            names = _packed(subject, found, operands) if live.isdisjoint(operands) else ()
+        if not names:
             continue
         cut = _cut_of_scores(tape, operation, weights)
         if cut is None or cut.defines[0] in seen or _selects(subject, cut):
             continue
         if _weighs(tape, cut, free):
             seen.update(cut.defines)
-            yield Cut(cut.name, cut.source, names, largest)
+            yield Cut(*cause_of(subject, cut), names, largest)
 
 
 def _cut_of_scores(tape: Tape, product: Operation, weights: Collection[int]) -> Operation | None:
@@ -117,14 +162,18 @@ def _cut_of_scores(tape: Tape, product: Operation, weights: Collection[int]) -> 
         if operation is product or alive.isdisjoint(operation.values()):
             continue
         joined = [v for v in operation.values() if v not in alive and v not in weights]
-        if operation.name in _CONTRACTIONS and joined:
+        if operation.name in _PRODUCTS and joined:
             kept = [v for v in operation.values() if v in alive]
             if any(tape.tensors[v].requires_grad for v in kept):
                 return None
             continue
         later.append(operation)
         alive.update(operation.defines)
-    return _first_cut(tape, later, product.defines)
+    cut, alive = first_cut(tape, later, product.defines)
+    if cut is None:  # it goes on as plain numbers, from the last tensor that nothing reads
+        ends = [op for op in later if not alive.isdisjoint(op.defines)]
+        cut = ends[-1] if ends and not tape.users.get(ends[-1].defines[0]) else None
+    return cut
 
 
 def _selects(subject: Subject, cut: Operation) -> bool:
@@ -141,7 +190,7 @@ def _selects(subject: Subject, cut: Operation) -> bool:
             continue
         if not inside.isdisjoint(operation.defines):
             return True
-        if operation.name not in _CONTRACTIONS and operation.name != "linear":
+        if operation.name not in _PRODUCTS and operation.name != "linear":
             alive.update(operation.defines)
     return not starts.isdisjoint(alive)
 
@@ -215,7 +264,9 @@ def _is_zero(subject: Subject, name: str) -> bool:
     parameter = (
         dict(subject.model.named_parameters()).get(name) if subject.model is not None else None
     )
-    return parameter is not None and parameter.dim() > 1 and not bool(parameter.detach().any())
+    if parameter is None or parameter.dim() < 2 or parameter.layout != torch.strided:
+        return False
+    return not bool(parameter.detach().any())
 
 
 def _starved(subject: Subject, found: Backward, way: Iterable[Operation]) -> tuple[str, ...]:
@@ -239,19 +290,6 @@ def _on(subject: Subject, way: Iterable[Operation]) -> list[str]:
 def _weights_of(subject: Subject, names: Iterable[str]) -> list[int]:
     wanted = set(names)
     return [value for value, name in subject.base.parameters.items() if name in wanted]
-
-
-def _first_cut(tape: Tape, way: Iterable[Operation], starts: Iterable[int]) -> Operation | None:
-    """Return the first operation on a way whose operands have a gradient, and its result none."""
-    alive = set(starts)
-    for operation in way:
-        if alive.isdisjoint(operation.values()):
-            continue
-        if any(tape.tensors[v].requires_grad for v in operation.defines):
-            alive.update(operation.defines)
-        elif not _SHAPE_ALONE.search(operation.name):
-            return operation
-    return None
 
 
 def _norm(found: Backward, values: Iterable[int]) -> float:

@@ -12,7 +12,9 @@ from attnscope.checks.subject.subject import Subject
 __all__ = [
     "behind",
     "contents",
+    "first_cut",
     "free_values",
+    "learning",
     "needed_by_outputs",
     "output_values",
     "reached",
@@ -22,6 +24,10 @@ _SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
 _COMPARES = frozenset(
     "eq ne gt lt ge le isnan isinf logical_not logical_and logical_or any all".split()
 )
+
+
+_STEPS = frozenset("round sign floor ceil trunc fix heaviside bernoulli".split())
+"""Functions whose derivative is zero everywhere."""
 
 
 def reached(tape: Tape, starts: Iterable[int], barred: Collection[int] = ()) -> set[int]:
@@ -53,6 +59,36 @@ def needed_by_outputs(subject: Subject) -> set[int]:
     for operation in behind(subject.base.tape, ends):
         found.update(operation.needs)
         found.update(operation.values())
+    return found
+
+
+def first_cut(
+    tape: Tape, way: Iterable[Operation], starts: Iterable[int]
+) -> tuple[Operation | None, set[int]]:
+    """Return the first operation on a way that autograd doesn't go through, and what still lives.
+
+    What lives are the values that get a gradient, or would, from `starts` on. Rounding and signs
+    are in the graph, and their derivative is zero everywhere: they cut as `detach` does.
+    """
+    alive, cut = set(starts), None
+    for operation in way:
+        if alive.isdisjoint(operation.values()) or _SHAPE_ALONE.search(operation.name):
+            continue
+        steps = operation.name.rstrip("_") in _STEPS
+        if not steps and any(tape.tensors[v].requires_grad for v in operation.defines):
+            alive.update(operation.defines)
+        elif cut is None:
+            cut = operation
+    return cut, alive
+
+
+def learning(subject: Subject) -> set[int]:
+    """Return the values from which autograd has a way to an output."""
+    tape, found = subject.base.tape, set(output_values(subject))
+    for operation in reversed(tape.operations):
+        made = [v for v in operation.defines if v in found and tape.tensors[v].requires_grad]
+        if made and not _SHAPE_ALONE.search(operation.name):
+            found.update(v for v in operation.values() if tape.tensors[v].requires_grad)
     return found
 
 

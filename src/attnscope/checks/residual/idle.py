@@ -147,9 +147,15 @@ def _asks_argument(test: ast.expr) -> bool:
 def _is_copy(known: dict[str, nn.Parameter], busy: set[str], name: str) -> bool:
     """Return whether the same numbers are used from another parameter (a fused copy)."""
     own = known[name].detach()
-    if own.dim() == 0 or own.numel() < 2 or bool((own == own.flatten()[0]).all()):
+    if (
+        own.layout != torch.strided
+        or own.dim() == 0
+        or own.numel() < 2
+        or bool((own == own.flatten()[0]).all())
+    ):
         return False
-    return any(_holds(known[other].detach(), own) for other in busy if other in known)
+    others = (known[other].detach() for other in busy if other in known)
+    return any(_holds(other, own) for other in others if other.layout == torch.strided)
 
 
 def _holds(whole: Tensor, part: Tensor) -> bool:

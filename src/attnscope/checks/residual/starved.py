@@ -2,67 +2,105 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor, nn
 
 from attnscope.calls.program import Operation
+from attnscope.calls.source import Source
 from attnscope.checks.probes.backward import Backward, backward
 from attnscope.checks.residual.cutting import Cut
-from attnscope.checks.residual.graph import needed_by_outputs, reached
+from attnscope.checks.residual.graph import (
+    behind,
+    first_cut,
+    needed_by_outputs,
+    output_values,
+    reached,
+)
 from attnscope.checks.residual.idle import attending, own_parameters
+from attnscope.checks.residual.purpose import SUMS, is_meant, joins
 from attnscope.checks.residual.stream import CONTRACTIONS, stripped
+from attnscope.checks.residual.unrecorded import cause_of
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["dead_products", "starved_parameters"]
 
 
-_ON_PURPOSE = frozenset({"detach", "detach_", "data"})
-"""What is detached by name was meant to be: targets, copies to look at."""
-
-_SHAPE_ALONE = re.compile(r"(_like$|^new_|^size$|^shape$|^numel$|^dim$)")
-
-
 def starved_parameters(subject: Subject) -> Iterator[Cut]:
-    """Iterate over what cuts parameters off, in modules of which others get a gradient."""
+    """Iterate over what cuts parameters off that decide what comes out.
+
+    Others of the same module get a gradient; or none does, and what is cut off is added to the
+    stream that the module reads, which gets one.
+    """
     model = subject.model
     if model is None:
         return
     found, needed = backward(subject), needed_by_outputs(subject)
     values = {name: value for value, name in subject.base.parameters.items()}
+    memory = _of_memories(subject, found)
+    largest = max((_size(found, name) for name in found.parameters), default=0.0)
     for owner in attending(subject, model):
         names = [name for name in own_parameters(model, owner) if name in found.parameters]
         fed = max((_size(found, name) for name in names), default=0.0)
-        starved = [
-            name for name in names if found.parameters[name] is None and values.get(name) in needed
-        ]
-        if not starved or fed == 0.0:
-            continue
-        cut = _cut(subject, values[starved[0]], needed)
-        if cut is not None and cut.name not in _ON_PURPOSE:
-            yield Cut(cut.name, cut.source, tuple(starved), fed)
+        cuts: dict[int, tuple[Operation, list[str]]] = {}
+        for name in names:
+            if _size(found, name) > 0.0 or values.get(name) not in needed or name in memory:
+                continue
+            cut = _cut(subject, values[name], needed)
+            if cut is not None and (fed > 0.0 or _is_beside_stream(subject, cut)):
+                cuts.setdefault(cut.defines[0], (cut, []))[1].append(name)
+        causes: dict[tuple[str, Source | None], list[str]] = {}
+        for cut, starved in cuts.values():
+            if not is_meant(subject, cut) and not _ends_stage(subject, cut, starved):
+                causes.setdefault(cause_of(subject, cut), []).extend(starved)
+        for (operation, source), starved in causes.items() if largest > 0.0 else ():
+            yield Cut(operation, source, tuple(starved), fed or largest)
 
 
 def _cut(subject: Subject, value: int, needed: set[int]) -> Operation | None:
-    """Return the first operation on the way to the outputs that autograd doesn't go through.
+    """Return what cuts off a parameter on its way to the outputs; None: some way is not cut."""
+    tape = subject.base.tape
+    way = [op for op in tape.operations if not needed.isdisjoint(op.defines)]
+    cut, alive = first_cut(tape, way, [value])
+    return cut if alive.isdisjoint(output_values(subject)) else None
 
-    None: there is none, or it makes indices, which choose what is attended to.
-    """
-    tape, alive = subject.base.tape, {value}
-    for operation in tape.operations:
-        if alive.isdisjoint(operation.values()) or needed.isdisjoint(operation.defines):
+
+def _of_memories(subject: Subject, found: Backward) -> set[str]:
+    """Return the parameters behind k and v that stand still together."""
+    names: set[str] = set()
+    for located in subject.base.located:
+        spots = {n: [v for v, _ in located.spots.get(n, [])] for n in ("q", "k", "v")}
+        fed = {n: any(found.values.get(v) is not None for v in vs) for n, vs in spots.items()}
+        if fed["q"] and not fed["k"] and not fed["v"]:
+            way = behind(subject.base.tape, [*spots["k"], *spots["v"]])
+            known = subject.base.parameters
+            names.update(known[v] for op in way for v in op.values() if v in known)
+    return names
+
+
+def _is_beside_stream(subject: Subject, cut: Operation) -> bool:
+    """Return whether what is cut off is added to something that it was made of, and that learns."""
+    tape = subject.base.tape
+    for operation, other in joins(tape, cut):
+        way = behind(tape, cut.defines)
+        if operation.name in SUMS and any(other in op.values() for op in way):
+            return True
+    return False
+
+
+def _ends_stage(subject: Subject, cut: Operation, starved: list[str]) -> bool:
+    """Return whether a whole stage is held still: an attention, and the tables that it reads."""
+    tape, names = subject.base.tape, subject.base.parameters
+    made = {v for op in behind(tape, cut.defines) for v in op.values()}
+    for located in subject.base.located:
+        if made.isdisjoint(v for v, _ in located.spots.get("context", [])):
             continue
-        if _SHAPE_ALONE.search(operation.name):
-            continue
-        if not any(tape.tensors[v].requires_grad for v in operation.defines):
-            return operation if _is_number(tape.tensors[operation.defines[0]]) else None
-        alive.update(operation.defines)
-    return None
-
-
-def _is_number(result: Tensor) -> bool:
-    return result.is_floating_point() or result.is_complex()
+        for operation in behind(tape, [v for v, _ in located.spots.get("q", [])]):
+            read = {names.get(v) for v in operation.values()}
+            if operation.name == "embedding" and not read.isdisjoint(starved):
+                return True
+    return False
 
 
 def dead_products(subject: Subject) -> Iterator[Cut]:
@@ -97,7 +135,9 @@ def _is_dead(model: nn.Module, found: Backward, name: str) -> bool:
     """Return whether a matrix is all zero, and so is its gradient."""
     gradient = found.parameters.get(name)
     parameter = model.get_parameter(name)
-    if gradient is None or parameter.dim() < 2 or bool(parameter.detach().any()):
+    if gradient is None or parameter.dim() < 2 or parameter.layout != torch.strided:
+        return False
+    if bool(parameter.detach().any()):
         return False
     return not bool(gradient.detach().any())
 

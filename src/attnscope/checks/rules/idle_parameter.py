@@ -29,9 +29,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     found = list(idle_parameters(subject))
     if not found:
         return
-    moved = moved_by_parameters(subject, [name for each in found for name in each.names])
-    if moved > 0.0:
-        return
+    if moved_by_parameters(subject, [name for each in found for name in each.names]) > 0.0:
+        found = [each for each in found if moved_by_parameters(subject, each.names) == 0.0]
     stock = type(subject.model).__module__.startswith("transformers.")
     for each in found:
         shown = ", ".join(each.names[:_MOST_NAMED])
@@ -40,7 +39,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
         how = "is read, but what is made of it reaches no output" if each.read else "is never read"
         yield RULE.found(
             f"{shown}{tail} {how}: with other values the output moves by exactly 0",
-            {"parameters": list(each.names), "read": each.read, "moved": moved},
+            {"parameters": list(each.names), "read": each.read, "moved": 0.0},
             source=each.source,
             module=each.owner,
             severity="note" if each.last or stock else "warning",

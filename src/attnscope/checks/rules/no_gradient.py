@@ -17,6 +17,7 @@ __all__ = ["RULE"]
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.residual.cutting import cut_calls, cut_scores, still_calls
+    from attnscope.checks.residual.numbers import left_parameters
     from attnscope.checks.residual.starved import dead_products, starved_parameters
 
     told = False
@@ -30,6 +31,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if not told:
         for cut in starved_parameters(subject):
             yield _of_starved(cut)
+    for cut in left_parameters(subject):
+        yield _of_left(cut)
     for cut in dead_products(subject):
         yield _of_dead(cut)
     for still in still_calls(subject):
@@ -69,6 +72,19 @@ def _of_starved(cut: Cut) -> Finding:
     )
 
 
+def _of_left(cut: Cut) -> Finding:
+    names = ", ".join(cut.parameters[:4])
+    return RULE.found(
+        f"{names} leaves PyTorch as plain numbers (item, float, tolist, NumPy): with other values "
+        "the output moves, and no gradient comes back, where the largest one of the same attention "
+        f"is {cut.value_norm:.2g}",
+        {"parameters": list(cut.parameters), "largest_gradient": cut.value_norm},
+        source=cut.source,
+        module=cut.parameters[0].rpartition(".")[0],
+        fix="Compute with the tensor itself: keep .item(), float() and NumPy for logging.",
+    )
+
+
 def _of_dead(cut: Cut) -> Finding:
     one, other = cut.parameters
     return RULE.found(
@@ -85,9 +101,13 @@ def _of_dead(cut: Cut) -> Finding:
 def _of_cut(cut: Cut) -> Finding:
     names = ", ".join(cut.parameters[:4])
     more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
+    if len(cut.parts) == 1:
+        where, rest = f"of {cut.parts[0]}", "q, k and v"
+    else:
+        where, rest = "between q·k and the context", "v"
     return RULE.found(
-        f"{cut.operation} cuts the gradient between q·k and the context: {names}{more} get none, "
-        f"where the largest one that v gets is {cut.value_norm:.2g}",
+        f"{cut.operation} cuts the gradient {where}: {names}{more} get nothing through it, where "
+        f"the largest gradient of {rest} is {cut.value_norm:.2g}",
         {
             "operation": cut.operation,
             "parameters": list(cut.parameters),

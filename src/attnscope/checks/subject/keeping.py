@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from attnscope.calls.held import has_values, version
 
-__all__ = ["kept"]
+__all__ = ["kept", "rewritable"]
 
 Undo: TypeAlias = Callable[[], None]
 
@@ -41,6 +41,14 @@ _OF_OTHERS = (sys.stdlib_module_names - {"argparse", "collections", "types", "__
 _MISSING = object()
 
 
+def rewritable(*roots: object) -> list[Tensor]:
+    """Return the tensors of which `kept` puts the values back, whatever a run wrote to them."""
+    keeper = _Keeper()
+    for root in roots:
+        keeper.root(root)
+    return keeper.tensors
+
+
 def kept(*roots: object) -> list[Undo]:
     """Return what puts modules, functions with what they hold, and inputs back as they are now."""
     keeper = _Keeper()
@@ -54,6 +62,7 @@ class _Keeper:
 
     def __init__(self) -> None:
         self.undo: list[Undo] = []
+        self.tensors: list[Tensor] = []
         self._seen: set[int] = set()
         self._alive: list[object] = []
 
@@ -159,6 +168,7 @@ class _Keeper:
         if isinstance(tensor, nn.Parameter) or (tensor.is_leaf and tensor.grad is not None):
             self.undo.append(_gradient(tensor))
         if copied and has_values(tensor) and not is_lazy(tensor):
+            self.tensors.append(tensor)
             self.undo.append(_values(tensor) if _is_plain(tensor) else _whole(tensor))
 
 

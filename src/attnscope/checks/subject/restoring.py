@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from attnscope.calls.held import version
 from attnscope.checks.subject.keeping import kept
 
-__all__ = ["random_state_kept", "restored", "seeded"]
+__all__ = ["random_state_kept", "restored", "seeded", "versions_kept"]
 
 
 @contextlib.contextmanager
@@ -37,6 +39,20 @@ def restored(run: Callable[..., Any], inputs: object = None) -> Iterator[None]:
         torch.set_default_dtype(dtype)
         for put_back in reversed(undo):
             put_back()
+
+
+@contextlib.contextmanager
+def versions_kept(tensors: Iterable[Tensor]) -> Iterator[None]:
+    """Put the counts of changes in place back: the values are what they were, to the bit.
+
+    A graph from before that holds these tensors would else refuse its backward.
+    """
+    counted = tuple(t for t in tensors if not t.is_inference())
+    before = tuple(map(version, counted))
+    try:
+        yield
+    finally:
+        torch._C._autograd._unsafe_set_version_counter(counted, before)  # noqa: SLF001  no other way
 
 
 @contextlib.contextmanager

@@ -26,8 +26,8 @@ class AdapterAttention(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         q, k, v = (f(x).view(b, n, self.h, d // self.h).transpose(1, 2) for f in (self.q, self.k, self.v))
-        with torch.no_grad():
-            scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+        with torch.no_grad():  # fault: AS902
+            scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5  # fault: AS902
             scores = scores.masked_fill(torch.ones(n, n).triu(1).bool(), float("-inf"))
             weights = scores.softmax(-1)  # fault: AS902
         y = weights @ v
