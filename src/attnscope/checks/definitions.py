@@ -28,6 +28,7 @@ __all__ = [
     "fills_anything",
     "first_where",
     "is_inherited",
+    "keeps",
     "last_where",
     "loaded",
     "mentions",
@@ -182,6 +183,26 @@ def enclosing(file: str, line: int) -> Iterator[ast.AST]:
         and node.lineno <= line <= (node.end_lineno or node.lineno)
     ]
     yield from sorted(around, key=lambda node: -node.lineno)
+
+
+def keeps(source: Source) -> bool:
+    """Return whether the statement of a line puts what it computes into an attribute."""
+    tree = _tree_of_file(source.file)
+    for node in ast.walk(tree) if tree is not None else ():
+        if getattr(node, "lineno", 0) > source.line or getattr(node, "end_lineno", 0) < source.line:
+            continue
+        if isinstance(node, ast.Assign):
+            return any(_is_attribute(target) for target in node.targets)
+        if isinstance(node, ast.AugAssign | ast.AnnAssign):
+            return _is_attribute(node.target)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            function = node.value.func
+            return isinstance(function, ast.Attribute) and _is_attribute(function.value)
+    return False
+
+
+def _is_attribute(node: ast.expr) -> bool:
+    return isinstance(node.value if isinstance(node, ast.Subscript) else node, ast.Attribute)
 
 
 def read_at(module: nn.Module, name: str) -> Source | None:

@@ -124,7 +124,7 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
     largest = max((_size(g) for g in found.parameters.values() if g is not None), default=0.0)
     if largest == 0.0:
         return
-    weights, live = subject.base.weights, learning(subject)
+    weights, live, free = subject.base.weights, learning(subject), free_values(subject)
     seen: set[int] = set()
     courses = [course for call in subject.calls if (course := course_of(subject, call))]
     known = {value for each in courses for op in each.main for value in op.defines}

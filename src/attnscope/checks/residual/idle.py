@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import class_of, defined, is_inherited, put_in_later
+from attnscope.checks.definitions import class_of, defined, is_inherited, keeps, put_in_later
+from attnscope.checks.lines import is_installed
 from attnscope.checks.residual.graph import needed_by_outputs, reached
 from attnscope.checks.residual.using import line_in_attention, line_of_use
+from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Idle", "attending", "idle_parameters", "own_parameters"]
@@ -23,6 +25,7 @@ _OPTIONAL = re.compile(
 )
 """Parts that are used for some tokens or tasks only."""
 
+_NUMBER = re.compile(r"\d+")
 _VALUE = re.compile(
     r"(^|[._])(w?v|wvs?|values?|v_proj|to_v|lin_v|v_lin(ear)?|linear_v|w_v|value_layer)([._]|$)",
     re.IGNORECASE,
@@ -35,7 +38,8 @@ class Idle:
     """Parameters of one module that take no part.
 
     read: whether the run reads them at all. last: layers before it, of the same code, do take part,
-    so that only the end of a stack is not asked for (an earlier layer's output is).
+    so that only the end of a stack is not asked for (an earlier layer's output is). stock: a
+    library wrote the module and every line that attends in it, so that its authors know.
     """
 
     owner: str
@@ -43,6 +47,7 @@ class Idle:
     read: bool
     source: Source | None
     last: bool
+    stock: bool
 
 
 def idle_parameters(subject: Subject) -> Iterator[Idle]:
@@ -56,22 +61,25 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
     known = dict(model.named_parameters())
     trained = any(p.requires_grad for p in known.values())
     groups: dict[tuple[str, str], list[str]] = {}
-    for owner in attending(subject, model):
-        for name in own_parameters(model, owner):
-            parameter = known.get(name)
-            if name in busy or parameter is None or (trained and not parameter.requires_grad):
-                continue
-            attribute = name.removeprefix(f"{owner}." if owner else "").split(".")[0]
-            groups.setdefault((owner, attribute), []).append(name)
+    owners = attending(subject, model)
+    parts = [(owner, name) for owner in owners for name in own_parameters(model, owner)]
+    parts += [pair for pair in _around(model, owners) if pair[1] in read]
+    for owner, name in dict.fromkeys(parts):
+        parameter = known.get(name)
+        if name in busy or parameter is None or (trained and not parameter.requires_grad):
+            continue
+        attribute = name.removeprefix(f"{owner}." if owner else "").split(".")[0]
+        groups.setdefault((owner, attribute), []).append(name)
     for (owner, attribute), members in groups.items():
         if _OPTIONAL.search(attribute) or _is_conditional(model, owner, attribute):
             continue
         wanting = [name for name in members if not _is_copy(known, busy, name)]
-        if wanting:
-            source = _line(subject, model, owner, wanting)
+        if wanting and not _is_kept(subject, wanting):
+            stock = _is_stock(subject, model, owner)
+            source = _own_line(subject, owner, _line(subject, model, owner, wanting))
             asked = not read.isdisjoint(wanting)
             last = asked and _ends_stack(model, owner, wanting, busy)
-            yield Idle(owner, tuple(wanting), asked, source, last)
+            yield Idle(owner, tuple(wanting), asked, source, last, stock)
 
 
 def attending(subject: Subject, model: nn.Module) -> list[str]:
@@ -100,6 +108,49 @@ def own_parameters(model: nn.Module, owner: str) -> Iterator[str]:
 
 _PARTS = 8
 """Modules in a part up to which it belongs to the attention that holds it."""
+
+
+def _around(model: nn.Module, owners: list[str]) -> Iterator[tuple[str, str]]:
+    """Iterate over the parameters, and those of leaves, that the modules around hold themselves."""
+    outer = {owner[: dot.start()] if dot else "" for owner in owners for dot in _dots(owner)}
+    for path in sorted(outer - set(owners)):
+        module, prefix = model.get_submodule(path), f"{path}." if path else ""
+        for name, _ in module.named_parameters(recurse=False):
+            yield path, prefix + name
+        for child, part in module.named_children():
+            for name, _ in part.named_parameters() if not list(part.children()) else ():
+                yield path, f"{prefix}{child}.{name}"
+
+
+def _dots(path: str) -> list[re.Match[str] | None]:
+    return [None, *re.finditer(r"\.", path)] if path else []
+
+
+def _is_stock(subject: Subject, model: nn.Module, owner: str) -> bool:
+    """Return whether a library wrote a module and the code that attends in it."""
+    return is_of_library(model.get_submodule(owner)) and not _own_sources(subject, owner)
+
+
+def _own_sources(subject: Subject, owner: str) -> list[Source]:
+    """Return the author's own lines that attend in a module."""
+    prefix = f"{owner}." if owner else ""
+    inside = [c for c in subject.calls if c.module == owner or c.module.startswith(prefix)]
+    return [c.source for c in inside if not is_installed(c.source.file)]
+
+
+def _own_line(subject: Subject, owner: str, line: Source | None) -> Source | None:
+    """Return a line, or the author's that attends where a library's is of code that did not run."""
+    if line is None or not is_installed(line.file):
+        return line
+    return next(iter(_own_sources(subject, owner)), line)
+
+
+def _is_kept(subject: Subject, names: list[str]) -> bool:
+    """Return whether what is made of parameters is kept as an attribute, a loss perhaps."""
+    values = [v for v, name in subject.base.parameters.items() if name in names]
+    after = reached(subject.base.tape, values)
+    last = [op for op in subject.base.tape.operations if not after.isdisjoint(op.defines)]
+    return bool(last) and last[-1].source is not None and keeps(last[-1].source)
 
 
 def _is_simple(part: nn.Module) -> bool:
@@ -154,7 +205,9 @@ def _is_copy(known: dict[str, nn.Parameter], busy: set[str], name: str) -> bool:
         or bool((own == own.flatten()[0]).all())
     ):
         return False
-    others = (known[other].detach() for other in busy if other in known)
+    alike = _NUMBER.sub("#", name)  # the same one of another layer, which may start alike
+    names = (other for other in busy if other in known and _NUMBER.sub("#", other) != alike)
+    others = (known[other].detach() for other in names)
     return any(_holds(other, own) for other in others if other.layout == torch.strided)
 
 

@@ -9,6 +9,7 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
+    from attnscope.calls.source import Source
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -18,6 +19,7 @@ _MOST_NAMED = 4
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.toggled_parameters import moved_by_parameters
+    from attnscope.checks.residual.cancelling import cancelling_parameters
     from attnscope.checks.residual.idle import idle_parameters
 
     if subject.model is None:
@@ -26,12 +28,13 @@ def _check(subject: Subject) -> Iterator[Finding]:
         raise Skipped(
             "the run can't be written down whole, so that nothing can be said to reach no output"
         )
+    for name, line in cancelling_parameters(subject):
+        yield _of_cancelling(name, line)
     found = list(idle_parameters(subject))
     if not found:
         return
     if moved_by_parameters(subject, [name for each in found for name in each.names]) > 0.0:
         found = [each for each in found if moved_by_parameters(subject, each.names) == 0.0]
-    stock = type(subject.model).__module__.startswith("transformers.")
     for each in found:
         shown = ", ".join(each.names[:_MOST_NAMED])
         more = len(each.names) - _MOST_NAMED
@@ -42,8 +45,19 @@ def _check(subject: Subject) -> Iterator[Finding]:
             {"parameters": list(each.names), "read": each.read, "moved": 0.0},
             source=each.source,
             module=each.owner,
-            severity="note" if each.last or stock else "warning",
+            severity="note" if each.last or each.stock else "warning",
         )
+
+
+def _of_cancelling(name: str, line: Source | None) -> Finding:
+    return RULE.found(
+        f"{name} is added to all scores of a row alike, and the softmax takes that out again: with "
+        "other values every weight stays what it was",
+        {"parameters": [name], "read": True, "moved": 0.0},
+        source=line,
+        module=name.rpartition(".")[0],
+        fix="A sink is one more column of the scores; a bias has to differ from key to key.",
+    )
 
 
 RULE = Rule(
@@ -65,7 +79,8 @@ RULE = Rule(
         "Only the modules that attended in this run are looked at. Left alone: frozen parameters "
         "beside trained ones, experts, poolers, heads, copies of what is used in fused form, and "
         "what the code uses only where an argument is given. The last layers of a stack of which "
-        "an earlier layer's output is taken, and models of Transformers as they are, give a note."
+        "an earlier layer's output is taken, and attention that a library wrote and "
+        "computed with no line of the author's own, give a note."
     ),
     sources=(
         "https://github.com/huggingface/diffusers/issues/11903",

@@ -19,16 +19,15 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.lines import is_installed
     from attnscope.checks.masking.additive import additive_of
     from attnscope.checks.masking.unused import is_library, unused_arguments
     from attnscope.checks.probes.toggled_arguments import toggled_arguments
+    from attnscope.checks.subject.names import speaks_of_keys
 
     if not subject.calls and not additive_of(subject):
         raise Skipped("no attention was seen in the run")
-    if is_library(subject.run):
-        raise Skipped(
-            "the model is a library's own: which of its arguments it reads is its authors' affair"
-        )
+    library = is_library(subject.run) and all(is_installed(c.source.file) for c in subject.calls)
     told: set[str] = set()
     toggled: list[Toggled] = []
     reason: Skipped | None = None
@@ -37,6 +36,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     except Skipped as skipped:
         reason = skipped
     for each in toggled:
+        if library and not speaks_of_keys(each.name):
+            continue
         if each.ignored and not _is_told_by_padding_leak(subject, each.name):
             told.add(each.name)
             yield _of_input(subject, each)
@@ -97,8 +98,9 @@ def _line(subject: Subject, name: str) -> tuple[Source | None, Call | None, str]
     """
     from torch import Tensor
 
+    from attnscope.checks.lines import is_installed
     from attnscope.checks.masking.additive import additive_of
-    from attnscope.checks.masking.lines import line_of_absent
+    from attnscope.checks.masking.lines import line_of_absent, line_of_softmax
     from attnscope.checks.masking.seen import seen_by
 
     dropped = _lost(subject, name)
@@ -113,9 +115,11 @@ def _line(subject: Subject, name: str) -> tuple[Source | None, Call | None, str]
     bare = [s for s in fits if not s.hides]
     seen = next(iter(bare or [s for s in all_seen if not s.hides] or all_seen))
     call = seen.call if fits else None
+    line, missing = line_of_absent(seen) if dropped is None else (dropped, None)
+    if is_installed(line.file) and not is_installed(seen.call.source.file):
+        return line_of_softmax(seen), call, "; this line of yours attends without it"
     if dropped is not None:
         return dropped, call, "; this line is the last that reads it"
-    line, missing = line_of_absent(seen)
     return line, call, f"; {missing} is left out here" if missing is not None else ""
 
 
@@ -171,9 +175,10 @@ RULE = Rule(
         "reads it; where it takes one and was given none, that is a note."
     ),
     limits=(
-        "Arguments of models of torch and transformers themselves are not looked at; a value that "
-        "the model refuses counts as read. One that is read elsewhere (for positions, say) but not "
-        "by attention is seen only where a function of its own takes it."
+        "A model of torch or transformers as it is may leave hints and positions unread: there "
+        "masks and lengths alone are looked at. A value that the model refuses counts as read. One "
+        "that is read elsewhere (for positions, say) but not by attention is seen only where a "
+        "function of its own takes it."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/96941",

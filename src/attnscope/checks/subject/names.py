@@ -20,6 +20,7 @@ __all__ = [
     "is_segments",
     "is_video",
     "mask_meaning",
+    "speaks_of_keys",
 ]
 
 BATCH_NAMES = frozenset(
@@ -73,6 +74,11 @@ def mask_meaning(name: str) -> Literal["keep", "drop"] | None:
 def is_lengths(name: str) -> bool:
     """Return whether a name is that of one length per sample."""
     return bool(_LENGTHS.search(name.lower()))
+
+
+def speaks_of_keys(name: str) -> bool:
+    """Return whether a name is that of something that says which keys there are."""
+    return is_mask(name) or is_lengths(name)
 
 
 def is_positions(name: str) -> bool:
