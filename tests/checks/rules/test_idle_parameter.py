@@ -85,6 +85,60 @@ def test_what_may_be_idle_is_silent(tmp_path: Path, body: str, init: str) -> Non
     assert found(tmp_path, program(body, init), "AS903") == []
 
 
+def test_what_cancels_in_the_softmax_is_idle(tmp_path: Path) -> None:
+    init = "self.sinks = nn.Parameter(torch.randn(1))"
+    body = (
+        "s = self.q(x) @ self.k(x).mT / 4; v = self.v(x)\n"
+        "        return self.out((s + {}).softmax(-1) @ v)  # here"
+    )
+    rows = only(tmp_path, program(body.format("self.sinks"), init), "AS903")
+    assert rows.evidence["parameters"] == ["sinks"]
+    keys = body.format("self.sinks * torch.arange(s.shape[-1])")
+    assert found(tmp_path, program(keys, init), "AS903") == []
+
+
+AROUND = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.far, self.seen = nn.Embedding(9, 1), []
+        self.first, self.second = Attention(), Attention()
+
+    def forward(self, x):
+        at = torch.arange(x.shape[1])
+        bias = self.far((at[:, None] - at).abs()).squeeze(-1)
+        {lost}
+        return self.second(self.first(x)) + x * bias.sum()
+
+
+model = Model().eval()
+"""
+
+
+def test_a_table_whose_lookup_is_thrown_away(tmp_path: Path) -> None:
+    lost = "bias = torch.zeros(1)"
+    finding = only(tmp_path, program(PLAIN) + AROUND.format(lost=lost), "AS903")
+    assert finding.evidence["parameters"] == ["far.weight"]
+    assert found(tmp_path, program(PLAIN) + AROUND.format(lost="pass"), "AS903") == []
+
+
+def test_what_is_kept_as_an_attribute_is_no_waste(tmp_path: Path) -> None:
+    init = "self.tell = nn.Linear(width, 1)"
+    body = f"self.loss = self.tell(x).square().mean()\n        {PLAIN}"
+    assert found(tmp_path, program(body, init), "AS903") == []
+
+
+def test_layers_that_start_alike_are_no_copies(tmp_path: Path) -> None:
+    init = "self.decay = nn.Parameter(torch.linspace(0.1, 0.4, width)); self.fast = True"
+    body = f"x = x if self.fast else x * self.decay\n        {PLAIN}"
+    tail = """
+model = nn.Sequential(Attention(), Attention()).eval()
+model[0].fast = False
+"""
+    finding = only(tmp_path, program(body, init) + tail, "AS903")
+    assert finding.evidence["parameters"] == ["1.decay"]
+
+
 def test_parts_that_a_subclass_inherits_and_does_without_are_silent(tmp_path: Path) -> None:
     tail = """
 class Bare(Attention):

@@ -156,10 +156,38 @@ def test_declared_padding_that_leaks_is_said_once(tmp_path: Path) -> None:
     assert codes(tmp_path, program) == ["AS202"]
 
 
-def test_a_librarys_own_model_is_left_to_its_authors(tmp_path: Path) -> None:
+LIBRARY = """
+from transformers import AttentionInterface, LlamaConfig, LlamaModel
+
+
+def attend(module, q, k, v, attention_mask, scaling, **rest):
+    k, v = (t.repeat_interleave(2, 1) for t in (k, v))
+    hidden = torch.ones(q.shape[2], q.shape[2]).triu(1).bool(){more}
+    weights = (q @ k.mT * scaling).masked_fill(hidden, -1e9).softmax(-1)  # here
+    return (weights @ v).transpose(1, 2).contiguous(), weights
+
+
+AttentionInterface.register("own", attend)
+sizes = dict(hidden_size=16, intermediate_size=8, num_attention_heads=4, num_key_value_heads=2)
+model = LlamaModel(
+    LlamaConfig(vocab_size=30, num_hidden_layers=1, attn_implementation="own", **sizes)
+).eval()
+keep = torch.arange(7) < torch.tensor([[7], [4]])
+inputs = {{"input_ids": torch.arange(14).view(2, 7), "attention_mask": keep.long()}}
+"""
+
+
+def test_an_own_function_in_a_librarys_model(tmp_path: Path) -> None:
+    report = checked(tmp_path, LIBRARY.format(more=""), ("AS208",))
+    assert [(each.code, each.severity) for each in report.findings] == [("AS208", "warning")]
+    assert report.findings[0].source is not None
+    assert report.findings[0].source.code.endswith("# here")
+
+
+def test_hints_that_a_librarys_model_leaves_unread(tmp_path: Path) -> None:
     program = """
     model = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
-    inputs = torch.randn(2, 5, 16)
+    hidden = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    inputs = {"src": torch.randn(2, 5, 16), "src_mask": hidden, "is_causal": True}
     """
-    report = checked(tmp_path, program, ("AS208",))
-    assert "a library's own" in report.rules_skipped[0].reason
+    assert codes(tmp_path, program) == []

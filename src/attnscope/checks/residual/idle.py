@@ -63,7 +63,11 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
     groups: dict[tuple[str, str], list[str]] = {}
     owners = attending(subject, model)
     parts = [(owner, name) for owner in owners for name in own_parameters(model, owner)]
-    parts += [pair for pair in _around(model, owners) if pair[1] in read]
+    parts += [
+        (owner, name)
+        for owner, name in _around(model, owners)
+        if name in read and name not in busy and _ends_before_attention(subject, name)
+    ]
     for owner, name in dict.fromkeys(parts):
         parameter = known.get(name)
         if name in busy or parameter is None or (trained and not parameter.requires_grad):
@@ -120,6 +124,19 @@ def _around(model: nn.Module, owners: list[str]) -> Iterator[tuple[str, str]]:
         for child, part in module.named_children():
             for name, _ in part.named_parameters() if not list(part.children()) else ():
                 yield path, f"{prefix}{child}.{name}"
+
+
+def _ends_before_attention(subject: Subject, name: str) -> bool:
+    """Return whether what is made of a parameter is lost before the last context is made.
+
+    What is lost later (a pooled vector that nobody asks for) has nothing to do with attention.
+    """
+    tape = subject.base.tape
+    after = reached(tape, [v for v, each in subject.base.parameters.items() if each == name])
+    contexts = {v for each in subject.base.located for v, _ in each.spots.get("context", [])}
+    order = list(enumerate(tape.operations))
+    last = max((at for at, op in order if not after.isdisjoint(op.defines)), default=-1)
+    return last < max((at for at, op in order if not contexts.isdisjoint(op.defines)), default=-1)
 
 
 def _dots(path: str) -> list[re.Match[str] | None]:
