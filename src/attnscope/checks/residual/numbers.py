@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torch import nn
+from torch import Tensor, nn
 
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import read_at
@@ -25,7 +25,7 @@ def left_parameters(subject: Subject) -> Iterator[Cut]:
         return
     found, needed = backward(subject), needed_by_outputs(subject)
     values = {name: value for value, name in subject.base.parameters.items()}
-    sizes = {n: float(g.abs().max()) for n, g in found.parameters.items() if g is not None}
+    sizes = {n: _largest(g) for n, g in found.parameters.items() if g is not None}
     for owner in attending(subject, model):
         names = [name for name in own_parameters(model, owner) if name in found.parameters]
         fed = max((sizes.get(name, 0.0) for name in names), default=0.0)
@@ -40,6 +40,10 @@ def left_parameters(subject: Subject) -> Iterator[Cut]:
             )
             if source is not None and moved_by_parameters(subject, lost) > 0.0:
                 yield Cut("a plain number", source, tuple(lost), fed)
+
+
+def _largest(gradient: Tensor) -> float:
+    return float(gradient.abs().max()) if gradient.numel() else 0.0
 
 
 def _line(
