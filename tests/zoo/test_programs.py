@@ -1,11 +1,13 @@
 """A check of the zoo: faulty programs are named at a right line, sound ones stay quiet.
 
-`make zoo` runs all programs; here every fourth is run, and what is not right yet is named.
+`make zoo` runs all programs; here one in four is run, chosen by its name, so that a new program doesn't
+change the choice. What is not right yet is named.
 """
 
 from __future__ import annotations
 
 import warnings
+import zlib
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.zoo.judging import Truth, Verdict, judge, reached, truth_of
 
 PROGRAMS = Path(__file__).parent / "programs"
 ALL = sorted(file for file in PROGRAMS.rglob("*.py"))
-CHOSEN = ALL[::4]
+CHOSEN = [file for file in ALL if zlib.crc32(file.name.encode()) % 4 == 0]
 
 OPEN = {
     "unseen_first/faulty/caption_cross_causal_regions.py": "points one line before",
