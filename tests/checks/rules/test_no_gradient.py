@@ -146,3 +146,28 @@ def test_models_that_are_not_trained_are_silent(tmp_path: Path, tail: str) -> No
 def test_queries_alone_may_start_at_zero(tmp_path: Path) -> None:
     init = "nn.init.zeros_(self.q.weight), nn.init.zeros_(self.q.bias)"
     assert found(tmp_path, program("return (q @ k.mT / 4).softmax(-1) @ v", init), "AS902") == []
+
+
+INDEXED = """
+with torch.no_grad():
+            scores = self.pick(x) @ self.seen(x).mT
+            best = {best}
+        hidden = torch.ones_like(scores, dtype=torch.bool).scatter(-1, best, False)
+        weights = (q @ k.mT / 4).masked_fill(hidden, -1e9).softmax(-1)
+        return {result}
+"""
+INDEXERS = "self.pick, self.seen = nn.Linear(width, 4), nn.Linear(width, 4)"
+
+
+@pytest.mark.parametrize(
+    "best",
+    ["scores.topk(3).indices", "scores.argsort(-1)[..., -3:]", "scores.sort(-1)[1][..., :3]"],
+)
+def test_what_only_chooses_the_keys_may_have_no_gradient(tmp_path: Path, best: str) -> None:
+    body = INDEXED.format(best=best, result="weights @ v").strip()
+    assert found(tmp_path, program(body, INDEXERS), "AS902") == []
+
+
+def test_what_also_weighs_may_not(tmp_path: Path) -> None:
+    body = INDEXED.format(best="scores.topk(3).indices", result="(weights + scores) @ v").strip()
+    assert only(tmp_path, program(body, INDEXERS), "AS902").evidence["parameters"]
