@@ -145,3 +145,30 @@ def test_the_same_tables_in_every_layer_are_silent(tmp_path: Path) -> None:
         PROGRAM.format(body=PLAIN) + "\nmodel = nn.Sequential(Attention(), Attention()).eval()"
     )
     assert found(tmp_path, program, "AS503") == []
+
+
+SUMMARIES = """
+class Compressed(Attention):
+    def forward(self, x):
+        b, n, w = x.shape
+        d = w // self.heads
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, d).permute(2, 0, 3, 1, 4)
+        angle = torch.arange(n)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
+        twice = torch.cat((angle, angle), -1)
+        q, k = turned(q, twice.cos(), twice.sin()), turned(k, twice.cos(), twice.sin())
+        short = self.qkv(x[:, : n // 4 * 4].unflatten(1, (-1, 4)).mean(2))[..., w : w + d]
+        at = twice[: n // 4 * 4 : 4]
+        short = turned(short.unsqueeze(1), at.cos(), at.sin()).expand(-1, self.heads, -1, -1)
+        k, v = torch.cat((k, short), 2), torch.cat((v, short), 2)
+        return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
+model = Compressed().eval()
+"""
+
+
+@pytest.mark.parametrize("samples", [2, 3])
+def test_a_part_of_the_keys_with_places_of_its_own_is_silent(tmp_path: Path, samples: int) -> None:
+    program = PROGRAM.format(body=PLAIN) + SUMMARIES  # of 9 tokens, 2 summaries: as many as samples
+    program = program.replace("randn(2, 9", f"randn({samples}, 9")
+    assert found(tmp_path, program, "AS503") == []

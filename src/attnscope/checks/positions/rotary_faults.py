@@ -70,10 +70,11 @@ def _along_other_axis(turning: Turning) -> Iterator[RotaryFault]:
     """The angle differs from head to head, or sample to sample, and not from token to token."""
     call, length = turning.located.call, turning.length
     for one, _ in turning.pairs:
-        if length < 2 or turning.along(one, length):
+        made = one.operation.shapes[0]
+        if length < 2 or turning.along(one, length) or not _holds_all(made, one.axes, length):
             continue
         for axis in one.axes:
-            size = one.operation.shapes[0][axis]
+            size = made[axis]
             sizes = {"sample": call.batch, "head": turning.heads}
             names = [name for name, own in sizes.items() if own == size]
             if not names:
@@ -103,6 +104,15 @@ def _strange(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
         factor.operation,
         {"strangers": strange, "of": of, "side": turning.side},
     )
+
+
+def _holds_all(made: tuple[int, ...], axes: tuple[int, ...], length: int) -> bool:
+    """Return whether all positions lie along an axis that the angle is not told by.
+
+    What is turned may be a part of k, joined to the rest later: its own axes say nothing then.
+    """
+    rest = [size for axis, size in enumerate(made[:-1]) if axis not in axes]
+    return any(size % length == 0 for size in rest)
 
 
 def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
