@@ -122,6 +122,7 @@ def test_a_residual_at_the_wrong_place(tmp_path: Path, body: str, kind: str, nor
             "y = x + self.attn(self.norm1(x)); y = y + self.ff(self.norm2(y))\n"
             "        return x + self.conv(y.mT).mT"
         ),  # a skip around the whole block
+        "x = x + (self.attn(self.norm1(x)) + self.gate.expand_as(x)); return x + self.ff(x)",
         "return self.attn(x)",  # nothing but attention
         "return self.ff(self.attn(x))",
     ],

@@ -40,13 +40,19 @@ def _passes(operation: Operation) -> bool:
     )
 
 
+def handed_on(operation: Operation) -> tuple[int, ...]:
+    """Return the values whose numbers an operation takes: of an expand_as, the first one alone."""
+    values = tuple(dict.fromkeys(operation.values()))
+    return values[:1] if operation.name.endswith("_as") else values
+
+
 def stripped(tape: Tape, value: int, weights: frozenset[int]) -> int:
     """Return what a value is but for layout, dropout and scaling by numbers or parameters."""
     for _ in range(_FURTHEST):
         operation = tape.maker.get(value)
         if operation is None or not _passes(operation):
             return value
-        before = [v for v in dict.fromkeys(operation.values()) if v not in weights]
+        before = [v for v in handed_on(operation) if v not in weights]
         if len(before) != 1 or len(operation.defines) > 1:
             return value
         if tape.tensors[before[0]].numel() != tape.tensors[value].numel():
@@ -176,7 +182,7 @@ class Surroundings:
         ):
             self.normed = True
             waiting.append((operation.defines[0], max(projections, 1)))
-        elif _passes(operation) or operation.name in ADDS:
+        elif (_passes(operation) and value in handed_on(operation)) or operation.name in ADDS:
             waiting += [(made, projections) for made in operation.defines]
 
     def _join(self, found: Sum) -> None:
@@ -199,7 +205,8 @@ class Surroundings:
                     if others or values.count(number) == 2:
                         yield Sum(operation, number, others[0] if others else number)
                         continue
-                if _passes(operation) or operation.name in ADDS:
+                passed = _passes(operation) and number in handed_on(operation)
+                if passed or operation.name in ADDS:
                     waiting += [v for v in operation.defines if v not in waiting]
 
     def same(self, first: int, second: int) -> bool:
