@@ -92,3 +92,31 @@ def test_sets_of_features_are_silent(tmp_path: Path) -> None:
         "torch.randint(1, 50, (2, 9))", "torch.randn(2, 9, 16)"
     )
     assert found(tmp_path, text, "AS501") == []
+
+
+BLOCKS = """
+class Blocks(nn.Module):
+    def __init__(self, width=16, block=24):
+        super().__init__()
+        self.block = block
+        self.tokens = nn.Embedding(50, width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.rel_bias = nn.Parameter(torch.randn(2 * block + 1, width))
+
+    def forward(self, ids):
+        n, at = ids.shape[1], torch.arange(self.block)
+        x = F.pad(self.tokens(ids), (0, 0, 0, self.block - n))
+        q, k, v = self.qkv(x).chunk(3, -1)
+        bias = torch.einsum("bcd, crd -> bcr", q, self.rel_bias[{gap} + self.block])
+        bias = bias.masked_fill((at >= n) & (at < n)[:, None], float("-inf"))
+        return ((q @ k.mT / 4 + bias).softmax(-1) @ v)[:, :n]
+
+
+model = Blocks().eval()
+inputs = torch.randint(1, 50, (2, 9))
+"""
+
+
+def test_what_fills_up_a_block_has_no_say(tmp_path: Path) -> None:
+    assert found(tmp_path, BLOCKS.format(gap="(at[:, None] - at)"), "AS501") == []
+    assert only(tmp_path, BLOCKS.format(gap="(at[:, None] - at[:, None])"), "AS501")

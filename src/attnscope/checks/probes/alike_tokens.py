@@ -71,7 +71,7 @@ def alike_tokens(subject: Subject) -> AlikeTokens:
         if call.queries != call.keys or call.keys < 2 or call.recomputed:
             continue
         try:
-            found = _read(call)
+            found = _read(call, _base_call(subject, call))
         except (AttnscopeError, RuntimeError):
             by_mask = True  # it can't be looked into, so that nothing can be said
             continue
@@ -99,12 +99,19 @@ def _alike(given: Given, stream: Stream) -> Given:
     return given.replaced(stream.name, flat.view(shape).to(tokens.dtype).expand_as(tokens).clone())
 
 
-def _read(call: Call) -> tuple[bool, bool, float, bool]:
+def _base_call(subject: Subject, call: Call) -> Call | None:
+    """Return the call of the base run that a call is, where both have the same tokens."""
+    base = subject.calls[call.index] if call.index < len(subject.calls) else None
+    return base if base is not None and base.v.shape == call.v.shape else None
+
+
+def _read(call: Call, base: Call | None) -> tuple[bool, bool, float, bool]:
     """Return whether values differ, keys are hidden, how weights differ, and if all are alike."""
     values, weights = call.v.detach().double(), call.weights().detach().double()
     size = max(float(values.abs().max()), 1e-12)
-    groups = _largest_group(values, size)
-    if int(groups.sum()) < max(2, (call.keys + 1) // 2):
+    asked = _of_tokens(values, base)
+    groups = _largest_group(values, size, asked)
+    if int(groups.sum()) < max(2, (int(asked.sum()) + 1) // 2):
         return True, False, 0.0, False
     inside = weights[..., groups, :][..., groups]
     shown = inside > _HIDDEN * inside.amax(-1, keepdim=True).clamp_min(1e-300)
@@ -126,11 +133,19 @@ def _shift(call: Call) -> float:
     return float(gap.max()) / max(float(scores.abs().max()), 1e-12)
 
 
-def _largest_group(values: Tensor, size: float) -> Tensor:
-    """Return which positions hold the value that most positions hold, in every sample."""
+def _of_tokens(values: Tensor, base: Call | None) -> Tensor:
+    """Return which keys are made of the tokens: what fills up a block is the same in any run."""
+    if base is None:
+        return torch.ones(values.shape[2], dtype=torch.bool, device=values.device)
+    moved = (values != base.v.detach().double()).any(-1).any(1).any(0)
+    return moved if int(moved.sum()) > 1 else torch.ones_like(moved)
+
+
+def _largest_group(values: Tensor, size: float, asked: Tensor) -> Tensor:
+    """Return which keys hold the value that most of some keys hold, in every sample."""
     rows = values.transpose(1, 2).flatten(2)  # (batch, keys, heads * value_dim)
     alike = ((rows[:, :, None] - rows[:, None]).abs().amax(-1) <= 1e2 * _SAME * size).all(0)
-    return alike[int(alike.sum(-1).argmax())]
+    return alike[int((alike.sum(-1) * asked).argmax())]
 
 
 def _is_plain(shown: Tensor) -> bool:
