@@ -46,6 +46,24 @@ def test_rows_that_are_all_one_hot_saturate_the_softmax() -> None:
     assert not found("AS302", Sharp(3.0), features(length=12))
 
 
+class Normalised(ByHand):
+    """QK-norm, and no scale: no score passes head_dim, times `times`."""
+
+    def __init__(self, times: float) -> None:
+        super().__init__(width=1024, heads=1)
+        self.times = times
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        q, k = (nn.functional.rms_norm(each, each.shape[-1:]) for each in (q, k))
+        return q @ k.mT * self.times
+
+
+def test_unit_entries_without_a_scale_do_not_saturate_by_themselves() -> None:
+    wide = features(length=12, width=1024)
+    assert not found("AS302", Normalised(1.0), wide)
+    assert only("AS302", Normalised(4.0), wide).evidence["one_hot_rows"] > 0.9
+
+
 def test_heads_that_rest_on_one_key_are_not_saturated_but_sinks() -> None:
     bias = 20.0 * (torch.arange(9) == 0)
     assert not found("AS302", Biased(bias), features(length=9))

@@ -22,6 +22,9 @@ _ONE_HOT = 0.75
 _RESTING = 0.5
 """Share of the rows in heads that rest on one key, from which sharpness is a habit and no fault."""
 
+_ROUNDED = 1.01
+"""Over head_dim, that no q·k of unit entries passes: norms have an eps, and are rounded."""
+
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.course import course_of
@@ -32,6 +35,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
         if found is None or found.sensitivity > _SENSITIVITY or found.one_hot < _ONE_HOT:
             continue
         if found.resting > _RESTING:
+            continue
+        if found.reach is not None and found.reach <= _ROUNDED * call.head_dim:
             continue
         course = course_of(subject, call)
         yield RULE.found(
@@ -73,7 +78,11 @@ RULE = Rule(
         "are below 0.05. Heads that rest on one key or on their own position (sinks, "
         "previous-token heads) must not make up half of the rows."
     ),
-    limits="Single sharp heads are common in trained models and are left alone.",
+    limits=(
+        "Single sharp heads are common in trained models and are left alone. So is QK-norm without "
+        "a scale (Gemma 4): q and k of unit entries, whose scores are bounded by head_dim, and "
+        "whose gains are the temperature that is learned; whether that lacks a scale is AS301's."
+    ),
     sources=(
         "https://arxiv.org/abs/2303.06296",
         "https://arxiv.org/abs/2309.14322",

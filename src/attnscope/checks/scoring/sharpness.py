@@ -34,7 +34,8 @@ class Sharpness:
     sensitivity: mean of 1 - Σw², the trace of the softmax's derivative: what q and k get of the
     gradient; 0 where one key has it all. one_hot: share of rows below 0.05. entropy: mean entropy
     over the logarithm of the visible keys. resting: share of rows in heads that rest on one key,
-    or on their own position.
+    or on their own position. reach: |scale|·|q|·|k| of the longest q and k, that no score passes;
+    None: the scale is not known.
     """
 
     sensitivity: float
@@ -42,6 +43,7 @@ class Sharpness:
     entropy: float
     resting: float
     rows: int
+    reach: float | None
 
 
 _ALMOST = 0.05
@@ -72,7 +74,20 @@ def _measure(subject: Subject, call: Call) -> Sharpness | None:
         float(entropy.mean()),
         _resting(weights, chosen),
         rows,
+        _reach(call),
     )
+
+
+def _reach(call: Call) -> float | None:
+    scale = call.recipe.scale
+    if scale is None:
+        return None
+    try:
+        lengths = [float(each.detach().double().norm(dim=-1).max()) for each in (call.q, call.k)]
+    except UNREADABLE:
+        return None
+    largest = float(scale.detach().abs().max()) if isinstance(scale, Tensor) else abs(scale)
+    return largest * lengths[0] * lengths[1]
 
 
 def _visible(call: Call, weights: Tensor) -> Tensor:
