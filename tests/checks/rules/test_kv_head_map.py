@@ -103,3 +103,23 @@ def test_a_loop_that_takes_the_remainder() -> None:
 def test_repeated_heads_are_right() -> None:
     assert not found("AS104", Grouped(repeated, repeated), features())
     assert not found("AS104", Loop(lambda head: head // (HEADS // KV_HEADS)), features())
+
+
+class ByGroup(Grouped):
+    """Each of two experts has a query head for each kv head."""
+
+    def __init__(self, k: Callable[[Tensor], Tensor], v: Callable[[Tensor], Tensor]) -> None:
+        super().__init__(k, v)
+        self.experts = nn.ModuleList([nn.Linear(24, KV_HEADS * SIZE) for _ in range(2)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, _ = x.shape
+        q = torch.stack([expert(x) for expert in self.experts], dim=2)
+        q = q.view(b, n, HEADS, SIZE).transpose(1, 2)
+        k, v = self.kv(x).view(b, n, 2, KV_HEADS, SIZE).permute(2, 0, 3, 1, 4)
+        scores = q @ self.expand_k(k).mT * SIZE**-0.5
+        return (scores.softmax(-1) @ self.expand_v(v)).transpose(1, 2).flatten(2)  # type: ignore[no-any-return]
+
+
+def test_query_heads_that_are_made_group_by_group_meet_tiled_ones() -> None:
+    assert found("AS104", ByGroup(tiled, tiled), features()) == []

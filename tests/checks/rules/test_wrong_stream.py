@@ -102,3 +102,24 @@ def test_an_output_that_no_input_has_a_way_to() -> None:
     assert line_of(finding) == marked(__file__, "slots alone")
     assert "no output depends on it" in finding.message
     assert not found("AS107", Slots(right=True), {"x": features()})
+
+
+class Prompted(nn.Module):
+    """Learned queries read a picture, told by a prompt beside them; where they go is left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queries = nn.Parameter(torch.randn(1, 4, 24))
+        self.own = nn.MultiheadAttention(24, 3, batch_first=True)
+        self.cross = nn.MultiheadAttention(24, 3, batch_first=True)
+
+    def forward(self, x: Tensor, prompt: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        both = torch.cat((self.queries.expand(len(x), -1, -1), prompt), 1)
+        both = both + self.own(both, both, both, need_weights=False)[0]
+        seen = self.cross(both, memory, memory, need_weights=False)[0]
+        return x + 0.0 * seen.mean(1, keepdim=True), memory.mean(1)
+
+
+def test_a_call_that_reads_the_memory_it_is_there_for_is_right() -> None:
+    inputs = INPUTS | {"prompt": features(length=5, seed=2)}
+    assert not found("AS107", Prompted().eval(), inputs)

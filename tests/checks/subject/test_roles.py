@@ -85,6 +85,12 @@ def table_of_tokens(x: Tensor) -> Any:
     return tokens, width
 
 
+def takes_patches(patches: Tensor, grid_thw: Tensor) -> None: ...
+
+
+def takes_rows(rows: Tensor, bounds: Tensor) -> None: ...
+
+
 def attends(q: Tensor, k: Tensor, v: Tensor) -> None: ...
 
 
@@ -105,6 +111,21 @@ CASES = {
     "pictures": Case(takes_x, noise(2, 3, 8, 8), (("x", "image", 0, None, True),)),
     "video": Case(takes_x, noise(2, 3, 4, 8, 8), (("x", "image", 0, None, False),)),
     "table": Case(takes_x, noise(4, 8), (("x", "image", 0, None, False),)),
+    "patches, and grids that count them": Case(
+        takes_patches,
+        {"patches": noise(14, 3, 4, 4), "grid_thw": torch.tensor([[1, 2, 4], [1, 2, 3]])},
+        (("patches", "image", None, 0, True),),
+    ),
+    "rows, and bounds that count them": Case(
+        takes_rows,
+        {"rows": noise(9, 8), "bounds": torch.tensor([0, 4, 9], dtype=torch.int32)},
+        (("rows", "features", None, 0, True),),
+    ),
+    "a table, and whole numbers that count something else": Case(
+        takes_rows,
+        {"rows": noise(9, 8), "bounds": torch.tensor([0, 4, 8], dtype=torch.int32)},
+        (("rows", "image", 0, None, False),),
+    ),
     "code, batch first": Case(
         unpacks_batch_first, noise(3, 7, 8), (("x", "features", 0, 1, True),)
     ),

@@ -52,7 +52,7 @@ def wrong_maps(subject: Subject) -> Iterator[Met]:
     """Iterate over the calls, and the loops of calls, in which query heads meet other kv heads."""
     for call in subject.calls:
         found = _by_recipe(subject, call) or _by_copies(subject, call)
-        if found is not None:
+        if found is not None and not _is_made_by_group(subject, found):
             yield found
     for _, calls in groupby(subject.calls, key=lambda call: (call.module, _sizes(call))):
         several = list(calls)
@@ -60,6 +60,22 @@ def wrong_maps(subject: Subject) -> Iterator[Met]:
             found = _by_loop(subject, several)
             if found is not None:
                 yield found
+
+
+def _is_made_by_group(subject: Subject, met: Met) -> bool:
+    """Return whether query heads are made so that tiled kv heads are theirs: kv head by kv head.
+
+    Each group (an expert's, in a mixture of attentions) has one head for each kv head.
+    """
+    kv, heads, course = met.kv_heads, len(met.found), course_of(subject, met.call)
+    if course is None or met.found != tuple(head % kv for head in range(heads)):
+        return False
+    width = met.call.head_dim
+    apart = {(heads // kv, kv * width), (heads // kv, kv, width)}
+    layout = course.layout_of("q")
+    values = {v for op in layout for v in (*op.values(), *op.defines)}
+    shapes = [tuple(subject.base.tape.tensors[value].shape) for value in values]
+    return any(shape[-size:] in apart for shape in shapes for size in (2, 3))
 
 
 def _by_recipe(subject: Subject, call: Call) -> Met | None:

@@ -52,7 +52,7 @@ def astray(subject: Subject) -> Iterator[Astray]:
             continue  # all outputs are the same whatever comes in: a gate, or a head, at zero
         named = (several or bool(change.reads)) and not change.stream.memory
         call = _reader(subject, change, named=named)
-        if call is not None:
+        if call is not None and not (change.reads and _crosses(call, changes)):
             what = "no output depends on it" if change.reads else "the model never reads it"
             yield Astray(call, change, what, _line(subject, change, call))
             return
@@ -108,6 +108,11 @@ def _reader(subject: Subject, change: MemoryChanged, *, named: bool) -> Call | N
     if crossing:
         return crossing[0]
     return None if named or not calls else calls[-1]
+
+
+def _crosses(call: Call, changes: tuple[MemoryChanged, ...]) -> bool:
+    """Return whether a call reads another sequence than its own: it is there for that one."""
+    return any(call.index in each.reads - each.asks for each in changes)
 
 
 def _line(subject: Subject, change: MemoryChanged, call: Call) -> Source:

@@ -51,7 +51,9 @@ class _Reader:
     # -- sequences -----------------------------------------------------------------------------
 
     def _streams(self) -> Iterator[Stream]:
-        found = [s for name, tensor in self.given.tensors() if (s := self._stream(name, tensor))]
+        counting = {self._counting(tensor) for _, tensor in self.given.tensors()}
+        others = [(n, t) for n, t in self.given.tensors() if n not in counting]
+        found = [stream for name, tensor in others if (stream := self._stream(name, tensor))]
         if found and all(stream.memory for stream in found):  # f(key, value): the first is asked
             found[0] = replace(found[0], memory=False)
         if len([s for s in found if not s.memory]) > 1:
@@ -99,6 +101,10 @@ class _Reader:
         memory = habits.is_memory(name) and len(list(self.given.tensors())) > 1
         if kind == "heads":
             return Stream(name, kind, 0, tensor.dim() - 2, memory, certain=True, why="q, k, v")
+        counting = self._counting(tensor) if kind == "image" or tensor.dim() == 2 else None
+        if counting is not None:
+            why = f"{counting} counts the rows of each sample"
+            return Stream(name, kind, None, 0, memory, certain=True, why=why)
         if kind == "image":
             certain = tensor.dim() == 4 and not habits.is_video(name)
             why = "pictures: the batch is the first axis"
@@ -149,6 +155,23 @@ class _Reader:
         if tensor.dim() == 2 and len(list(self.given.tensors())) <= 3 and not self._has_3d():
             return "features"
         return "image" if tensor.dim() > 4 else None
+
+    def _counting(self, tensor: Tensor) -> str | None:
+        """Return the input that says how many rows each sample has, all of them in one axis.
+
+        Grids (samples, 3) whose products, or bounds from 0 on of which the last, is their number.
+        """
+        rows = len(tensor) if tensor.dim() else 0
+        for name, other in self.given.tensors():
+            if other.dtype in {torch.bool, tensor.dtype} or other.is_floating_point():
+                continue
+            grids = other.dim() == 2 and other.shape[1] in {2, 3} and len(other) < rows
+            if grids and int(other.prod(1).sum()) == rows:
+                return name
+            bounds = other.dim() == 1 and 2 <= len(other) <= rows and int(other[0]) == 0
+            if bounds and int(other[-1]) == rows and bool((other.diff() > 0).all()):
+                return name
+        return None
 
     def _table(self, name: str, *, memory: bool) -> Stream:
         """Return the stream of a float matrix: (batch, features) unless the code names tokens."""
