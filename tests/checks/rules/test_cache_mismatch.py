@@ -129,6 +129,36 @@ class TurnedAgain(Turned):
         return self.turn(k, 0)  # turned again
 
 
+class Sparse(Decoder):
+    """Each query sees the three keys with the highest gates of those before it."""
+
+    def __init__(self, start: float) -> None:
+        super().__init__()
+        self.start = nn.Parameter(torch.tensor(start))
+
+    def attended(self, x: Tensor, past: Past, seen: int) -> tuple[Tensor, Past]:
+        b, t = x.shape
+        q, k, v = (
+            self.qkv(self.embedded(x, seen)).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        )
+        k, v = self.joined(past, k, v)
+        later = torch.ones(t, k.shape[2], dtype=torch.bool).triu(k.shape[2] - t + 1)
+        gates = (self.start * v.mean(-1)).exp()[:, :, None].expand(-1, -1, t, -1)
+        gates = gates.masked_fill(later, -math.inf)
+        best = gates.topk(min(3, k.shape[2]), -1, sorted=False).indices
+        hidden = torch.ones_like(gates, dtype=torch.bool).scatter(-1, best, value=False)
+        weights = (q @ k.mT).masked_fill(hidden | later, -math.inf).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(b, t, -1)), (k, v)
+
+
+def test_a_choice_among_equals_proves_nothing() -> None:
+    assert found(Sparse(1.0), ids(), EXPECT) == []
+    report = attnscope.check(Sparse(0.0).eval(), ids(), expect=EXPECT, select=["AS601"])
+    assert not report.findings
+    (skipped,) = [each for each in report.rules_skipped if each.code == "AS601"]
+    assert "chooses among equal numbers" in skipped.reason
+
+
 @pytest.mark.parametrize(
     ("kind", "mark"),
     [

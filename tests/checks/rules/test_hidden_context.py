@@ -73,6 +73,25 @@ class OneShort(ByHand):
         return real[:, None, None]
 
 
+class BestFour(Lengths):
+    """Only the four keys that a number, which is yet to be learned, ranks highest are seen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rank = nn.Linear(24, 1)
+        nn.init.zeros_(self.rank.weight)
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Any:
+        real = super().seen(x.shape[1], lengths)[:, 0, 0]
+        ranks = self.rank(x)[..., 0].masked_fill(~real, -math.inf)
+        best = ranks.topk(4).indices
+        self.chosen = torch.zeros_like(real).scatter(1, best, value=True)
+        return super().forward(x, lengths)
+
+    def seen(self, _length: int, _lengths: Tensor | None) -> Tensor:
+        return self.chosen[:, None, None]
+
+
 class BothInTurn(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -113,6 +132,11 @@ def test_real_tokens_that_are_masked_as_padding() -> None:
     assert finding.evidence["hidden_pairs"] == 8 + 5 + 6
     assert finding.evidence["key"] == 7
     assert not found(Lengths(), inputs, expect)
+
+
+def test_real_tokens_that_are_not_chosen() -> None:
+    inputs = {"x": features(), "lengths": torch.tensor([8, 5, 6])}
+    assert not found(BestFour(), inputs, {"padding": "lengths lengths"})
 
 
 def test_a_causal_mask_that_hides_the_diagonal() -> None:

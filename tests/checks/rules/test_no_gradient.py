@@ -104,6 +104,13 @@ def test_queries_and_keys_that_start_at_zero(tmp_path: Path) -> None:
     assert "|dq|" in finding.message
 
 
+def test_tokens_that_hold_nothing_yet_are_silent(tmp_path: Path) -> None:
+    body = "return (q @ k.mT / 4).softmax(-1) @ (v + 1)"
+    init = "for m in (self.q, self.k): nn.init.zeros_(m.bias)"
+    text = program(body, init).replace("torch.randn(2, 6, 16)", "torch.zeros(2, 6, 16)")
+    assert found(tmp_path, text, "AS902") == []
+
+
 def test_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
     body = "s = q @ k.mT; return ((s - s.detach()).sqrt() + s).softmax(-1) @ v"
     finding = only(tmp_path, program(body), "AS902")

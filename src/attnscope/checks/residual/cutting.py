@@ -231,6 +231,9 @@ def still_calls(subject: Subject) -> Iterator[Still]:
         if finite:
             yield from _not_finite(found, located, values, norm)
         q, k = (_largest(subject.base.tape, values[name]) for name in ("q", "k"))
+        received = [located.received.get(name) for name in ("q", "k")]
+        if any(_largest(subject.base.tape, [v]) == 0.0 for v in received if v is not None):
+            continue  # nothing comes in: whatever the projections hold, they make nothing of it
         if q == 0.0 and k == 0.0 and norm > 0.0:
             yield Still(
                 "q and k", located.call, _source_of(subject, values["q"]), norm, 0.0, finite=True

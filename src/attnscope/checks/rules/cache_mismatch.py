@@ -40,9 +40,17 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 
 def _of_step(subject: Subject, probed: CachedSteps, found: Departure) -> Finding:
-    from attnscope.checks.decoding.locating import parting_of
+    from attnscope.checks.decoding.locating import parting_of, runs_of
+    from attnscope.checks.decoding.ties import chooses_among_equals
 
-    place = parting_of(subject, found)
+    place, runs = parting_of(subject, found), runs_of(subject, found)
+    if place is not None and place.made is not None and runs is not None and not place.in_full:
+        _, step, _ = runs
+        if chooses_among_equals(step, place.made):
+            raise Skipped(
+                f"{place.operation} chooses among equal numbers, and takes others of them in a "
+                "step than in the full pass: give weights that tell them apart"
+            )
     told = f"; {place.operation} {place.what}" if place is not None else ""
     return RULE.found(
         f"decoding {found.way} departs from the full pass at position {found.position} (step "
@@ -166,7 +174,8 @@ RULE = Rule(
         "The cache is Hugging Face's, or what expect cache names, or an argument called so. Models "
         "whose positions see later ones are not put to it. A cache of bounded size is compared as "
         "the full pass limits itself, and not at all where it keeps the first and the last tokens "
-        "on purpose. Hugging Face models that need position_ids at each step get a note."
+        "on purpose. Hugging Face models that need position_ids at each step get a note. A choice "
+        "among equal numbers (topk of gates that start at zero) proves nothing, and is skipped."
     ),
     sources=(
         "https://github.com/huggingface/transformers/issues/37574",

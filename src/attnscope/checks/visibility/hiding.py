@@ -12,6 +12,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.caller import line_in_common_owner
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.visibility.choosing import chooses_by_content
 from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream, hidden_rows
 from attnscope.checks.visibility.layers import Layer, layers_of
@@ -97,7 +98,7 @@ def hidden_as_padding(subject: Subject) -> Iterator[Hidden]:
         right = [each for each, pairs in zip(layers, lost, strict=True) if not bool(pairs.any())]
         right += [each for each in layers_of(subject, few=True) if each not in layers]
         for layer, pairs in zip(layers, lost, strict=True):
-            if bool(pairs.any()):
+            if bool(pairs.any()) and not chooses_by_content(subject, layer):
                 ways = [(pairs, pairs, layer.visible & ~pairs)]
                 yield Hidden(layer, pairs, line_of_pairs(subject, layer, ways, right))
 
