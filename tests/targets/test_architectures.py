@@ -47,6 +47,15 @@ def floats(value: Any) -> list[torch.Tensor]:
     return []
 
 
+@pytest.mark.parametrize("name", ["blip-2", "instructblip", "llava"])
+def test_pictures_reach_the_text(name: str) -> None:
+    built = build(name)
+    others = built.inputs | {"pixel_values": built.inputs["pixel_values"].flip(0)}
+    with torch.no_grad():
+        before, after = (built.model(**each).logits for each in (built.inputs, others))
+    assert not torch.equal(before, after)
+
+
 def numpy_state() -> Any:
     """Return the numbers behind NumPy's global generator, which some models draw from."""
     state: Any = np.random.get_state()  # noqa: NPY002

@@ -16,6 +16,7 @@ from attnscope.checks.course import CONTRACTIONS, course_of
 from attnscope.checks.probes.backward import Backward, backward
 from attnscope.checks.residual.graph import behind, first_cut, free_values, learning
 from attnscope.checks.residual.purpose import stands_in
+from attnscope.checks.residual.stream import stripped
 from attnscope.checks.residual.unrecorded import cause_of
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
@@ -231,13 +232,21 @@ def still_calls(subject: Subject) -> Iterator[Still]:
         if finite:
             yield from _not_finite(found, located, values, norm)
         q, k = (_largest(subject.base.tape, values[name]) for name in ("q", "k"))
-        received = [located.received.get(name) for name in ("q", "k")]
-        if any(_largest(subject.base.tape, [v]) == 0.0 for v in received if v is not None):
-            continue  # nothing comes in: whatever the projections hold, they make nothing of it
-        if q == 0.0 and k == 0.0 and norm > 0.0:
+        if q == 0.0 and k == 0.0 and norm > 0.0 and not _nothing_comes_in(subject, values["q"]):
             yield Still(
                 "q and k", located.call, _source_of(subject, values["q"]), norm, 0.0, finite=True
             )
+
+
+def _nothing_comes_in(subject: Subject, values: list[int]) -> bool:
+    """Return whether what is projected is zero: whatever a projection holds, it makes nothing."""
+    tape = subject.base.tape
+    for operation in reversed(behind(tape, values)):
+        if operation.name in CONTRACTIONS:
+            given = (v for v in operation.values() if _largest(tape, [v]) == 0.0)
+            plain = (stripped(tape, v, frozenset()) for v in given)
+            return any(value not in subject.base.parameters for value in plain)
+    return False
 
 
 def _not_finite(

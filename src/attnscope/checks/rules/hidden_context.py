@@ -123,7 +123,8 @@ RULE = Rule(
     ),
     limits=(
         "Sparse and windowed attention hides on purpose; nothing is said unless all later "
-        "positions are hidden, nor where the best few keys are chosen by what they hold. Sequences of more than 64 tokens are not looked at pair by pair."
+        "positions are hidden, nor where the best few keys are chosen by what they hold. Sequences "
+        "of more than 64 tokens are not looked at pair by pair."
     ),
     sources=(
         "https://github.com/pytorch/tutorials/issues/2250",

@@ -256,6 +256,21 @@ SPECIAL: dict[str, Special] = {
     "mllama_vision_model": Special("joins six layers", {"vision_output_dim": 192}),
     "flava": Special("its heads need a second image", prefer="FlavaModel"),
     "qwen2_audio": Special("one token stands for a recording", plan={"placeholders": {"audio": 2}}),
+    "blip-2": Special(
+        "one token stands for each query",
+        {"num_query_tokens": 4},
+        plan={"placeholders": {"image": 8}},
+    ),
+    "instructblip": Special(
+        "one token stands for each query",
+        {"num_query_tokens": 4},
+        plan={"placeholders": {"image": 8}},
+    ),
+    "instructblipvideo": Special(
+        "one token stands for each query of a frame",
+        {"num_query_tokens": 4},
+        plan={"placeholders": {"video": 16}},
+    ),
     "superglue": Special("matches in a few rounds", {"sinkhorn_iterations": 5}),
     "reformer": Special("cuts the text into chunks", {"axial_pos_shape": [3, 4]}, {"length": 12}),
     "sam2": Special("its maps have fixed sizes", plan={"side": (64, 64)}),
