@@ -43,6 +43,28 @@ def test_attention_over_samples_moves_all_others_and_no_other_token() -> None:
     assert found.largest > 1000 * found.noise
 
 
+class Codebooks(SelfAttention):
+    """(samples · codebooks, length): the rows of one sample are summed."""
+
+    def forward(self, x: Tensor, attention_mask: Tensor) -> Any:
+        rows = x.unflatten(0, (len(attention_mask), -1))
+        return self.attend(rows.sum(1)).repeat_interleave(rows.shape[1], 0)
+
+
+class NextSample(Codebooks):
+    def forward(self, x: Tensor, attention_mask: Tensor) -> Any:
+        return super().forward(x.roll(1, 0), attention_mask)
+
+
+@pytest.mark.parametrize(("kind", "leaks"), [(Codebooks, False), (NextSample, True)])
+def test_rows_that_share_a_row_of_the_mask_are_one_sample(
+    kind: type[nn.Module], *, leaks: bool
+) -> None:
+    inputs = {"x": noise(6, 5, 16), "attention_mask": torch.ones(2, 5, dtype=torch.long)}
+    found = batch_mates(Subject(kind(), inputs))
+    assert (found.leaks, found.others, found.rows) == (leaks, 3, 3)
+
+
 def test_where_the_last_sample_reaches_nobody_the_first_is_changed() -> None:
     found = batch_mates(Subject(OneStream(), noise(3, 5, 16)))
     assert (found.changed, found.moved) == (0, 2)

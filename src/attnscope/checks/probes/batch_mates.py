@@ -36,6 +36,7 @@ class BatchMates:
     token_reach: float | None
 
     others: int = 0
+    rows: int = 1
 
     @property
     def leaks(self) -> bool:
@@ -44,8 +45,8 @@ class BatchMates:
 
     def allowed(self, subject: Subject) -> Allowed:
         """Return which samples may move."""
-        samples = torch.arange(self.stream.batch(subject.given))
-        return Allowed(samples == self.changed)
+        rows = torch.arange(self.stream.batch(subject.given))
+        return Allowed(rows // self.rows == self.changed // self.rows)
 
 
 @probe
@@ -66,18 +67,29 @@ def batch_mates(subject: Subject) -> BatchMates:
     axis, tokens = along(subject, subject.output)
     if axis is None:
         raise Skipped("the output has no axis of samples, so that none can be said to move")
-    reach = _token_reach(subject, stream, axis, tokens)
+    reach, rows = _token_reach(subject, stream, axis, tokens), _rows_of_a_sample(subject, stream)
     for changed in (batch - 1, 0):
         after = subject.main_output(with_other_sample(subject, changed))
         gap = gap_along(subject.output, after, axis)
-        own, others = float(gap[changed]), torch.cat((gap[:changed], gap[changed + 1 :]))
-        moved = int((others > subject.noise).sum())
+        first = changed - changed % rows
+        own, others = float(gap[changed]), torch.cat((gap[:first], gap[first + rows :]))
+        moved, largest = int((others > subject.noise).sum()), float(others.max())
         found = BatchMates(
-            stream, changed, float(others.max()), moved, own, subject.noise, reach, batch - 1
+            stream, changed, largest, moved, own, subject.noise, reach, batch - rows, rows
         )
         if found.leaks:
             break
     return found
+
+
+def _rows_of_a_sample(subject: Subject, stream: Stream) -> int:
+    """Return how many rows of a sequence share one row of a mask (samples, length)."""
+    batch, length = stream.batch(subject.given), stream.length(subject.given)
+    for name in subject.roles.masks:
+        shape = tuple(subject.given.values[name].shape)
+        if len(shape) == 2 and shape[1] == length and 1 < shape[0] < batch:
+            return batch // shape[0] if batch % shape[0] == 0 else 1
+    return 1
 
 
 def _token_reach(subject: Subject, stream: Stream, axis: int, tokens: int | None) -> float | None:
