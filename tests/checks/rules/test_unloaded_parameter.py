@@ -9,6 +9,7 @@ from torch import nn
 
 import attnscope
 from attnscope.checks.residual.loading import loads_of, loads_watched
+from attnscope.checks.residual.unloaded import evidence_of_training
 from tests.checks.written import HEAD, found, only
 
 PROGRAM = """
@@ -88,6 +89,16 @@ def test_attention_that_was_not_loaded(tmp_path: Path, model: str, names: set[st
 )
 def test_loaded_and_fresh_models_are_silent(tmp_path: Path, model: str, more: str) -> None:
     assert found(tmp_path, program(model, more), "AS905") == []
+
+
+def test_norms_that_are_drawn_around_zero_are_not_trained() -> None:
+    norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(4000))
+    torch.manual_seed(0)
+    for norm in norms:
+        nn.init.normal_(norm.weight, std=0.01)
+    assert evidence_of_training(norms, ["attention"]) is None
+    nn.init.normal_(norms[7].weight, mean=1.0, std=0.1)
+    assert evidence_of_training(norms, ["attention"]) == "7.weight"
 
 
 def test_attention_that_took_a_step_is_silent(tmp_path: Path) -> None:

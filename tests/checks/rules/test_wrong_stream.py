@@ -123,3 +123,34 @@ class Prompted(nn.Module):
 def test_a_call_that_reads_the_memory_it_is_there_for_is_right() -> None:
     inputs = INPUTS | {"prompt": features(length=5, seed=2)}
     assert not found("AS107", Prompted().eval(), inputs)
+
+
+class TwoMemories(nn.Module):
+    """Reads a picture and, in `right`, a text."""
+
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.cross_picture = nn.MultiheadAttention(24, 3, batch_first=True)
+        self.cross_text = nn.MultiheadAttention(24, 3, batch_first=True)
+        self.right = right
+
+    def forward(self, x: Tensor, memory: Tensor, text: Tensor) -> Tensor:
+        x = x + self.cross_picture(x, memory, memory, need_weights=False)[0]
+        other = text if self.right else memory
+        return x + self.cross_text(x, other, other, need_weights=False)[0]  # type: ignore[no-any-return]
+
+
+def test_one_of_two_calls_that_read_the_same_memory_was_meant_for_the_other() -> None:
+    inputs = INPUTS | {"text": features(length=5, seed=2)}
+    assert only("AS107", TwoMemories(right=False), inputs).evidence["sequence"] == "text"
+    assert not found("AS107", TwoMemories(right=True), inputs)
+
+
+class Dummy(Layer):
+    def forward(self, x: Tensor, memory: Tensor, text: Tensor) -> Tensor:  # type: ignore[override]
+        del text  # taken for the sake of an interface
+        return super().forward(x, memory)
+
+
+def test_a_sequence_that_nothing_is_there_for_is_not_astray() -> None:
+    assert not found("AS107", Dummy(), INPUTS | {"text": features(length=5, seed=2)})

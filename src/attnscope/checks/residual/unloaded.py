@@ -33,6 +33,9 @@ _SPREAD = 1e-3
 _FROM_ZERO = 4.0
 """Standard errors from zero of the mean of a norm's weights, up to which they may be drawn so."""
 
+_OF_ONE_SIGN = 0.9
+"""Share of a norm's weights that training leaves of one sign: they start at 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unloaded:
@@ -160,7 +163,9 @@ def evidence_of_training(model: nn.Module, attended: Collection[str]) -> str | N
 def _is_trained_gain(weight: Tensor) -> bool:
     """Return whether the weights of a norm differ, and are not drawn around zero either."""
     spread, middle = float(weight.std()), abs(float(weight.mean()))
-    return spread > _SPREAD and middle > _FROM_ZERO * spread / weight.numel() ** 0.5
+    positive = float((weight > 0).double().mean())
+    alike = max(positive, 1 - positive) >= _OF_ONE_SIGN
+    return alike and spread > _SPREAD and middle > _FROM_ZERO * spread / weight.numel() ** 0.5
 
 
 def unloaded_weights(subject: Subject) -> Iterator[Unloaded]:

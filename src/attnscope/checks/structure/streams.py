@@ -52,7 +52,7 @@ def astray(subject: Subject) -> Iterator[Astray]:
             continue  # all outputs are the same whatever comes in: a gate, or a head, at zero
         named = (several or bool(change.reads)) and not change.stream.memory
         call = _reader(subject, change, named=named)
-        if call is not None and not (change.reads and _crosses(call, changes)):
+        if call is not None and not _is_there_for_another(subject, call, changes):
             what = "no output depends on it" if change.reads else "the model never reads it"
             yield Astray(call, change, what, _line(subject, change, call))
             return
@@ -110,9 +110,23 @@ def _reader(subject: Subject, change: MemoryChanged, *, named: bool) -> Call | N
     return None if named or not calls else calls[-1]
 
 
-def _crosses(call: Call, changes: tuple[MemoryChanged, ...]) -> bool:
-    """Return whether a call reads another sequence than its own: it is there for that one."""
-    return any(call.index in each.reads - each.asks for each in changes)
+def _is_there_for_another(subject: Subject, call: Call, changes: tuple[MemoryChanged, ...]) -> bool:
+    """Return whether a call is the one of its layer that reads another sequence than its own.
+
+    Where two of a layer read the same one, one of them was meant for the sequence nobody reads.
+    """
+    layer = call.module.rpartition(".")[0]
+    for each in changes:
+        if call.index in each.reads - each.asks:
+            readers = {
+                other.module
+                for other in subject.calls
+                if other.index in each.reads
+                and _CROSS.search(other.module.lower())
+                and other.module.rpartition(".")[0] == layer
+            }
+            return len(readers) < 2
+    return False
 
 
 def _line(subject: Subject, change: MemoryChanged, call: Call) -> Source:
