@@ -160,3 +160,16 @@ before = {name: value.clone() for name, value in model.state_dict().items()}
     file.write_text("")
     finding = only(tmp_path, text, "AS903")
     assert finding.evidence["parameters"] == ["scale"]
+
+
+def test_what_chooses_all_keys_is_not_added_to_them(tmp_path: Path) -> None:
+    body = (
+        "best = (x @ self.pick).topk(6, 1).indices\n"
+        "        seen = torch.full((2, 1, 6), -1e9).scatter(-1, best[:, None], 0.0)\n"
+        "        w = (self.q(x) @ self.k(x).mT / 4 + seen).softmax(-1)\n"
+        "        return self.out(w @ self.v(x))"
+    )
+    init = "self.pick = nn.Parameter(torch.randn(width))"
+    assert [
+        each for each in found(tmp_path, program(body, init), "AS903") if "note" not in each
+    ] == []

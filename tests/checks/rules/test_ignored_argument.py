@@ -2,7 +2,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.checks.masking.specimens import checked, codes, the_finding
+from tests.checks.written import found
 
 ATTENTION = """
 class Attention(nn.Module):
@@ -191,3 +194,35 @@ def test_hints_that_a_librarys_model_leaves_unread(tmp_path: Path) -> None:
     inputs = {"src": torch.randn(2, 5, 16), "src_mask": hidden, "is_causal": True}
     """
     assert codes(tmp_path, program) == []
+
+
+UNREAD = """
+class Captions(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.own = nn.MultiheadAttention(width, 2, batch_first=True)
+
+    def forward(self, decoder_x, input_ids, attention_mask):
+        {body}
+        return self.own(decoder_x, decoder_x, decoder_x)[0] + told
+
+
+model = Captions().eval()
+inputs = {{
+    "decoder_x": torch.randn(2, 7, 16),
+    "input_ids": torch.randint(1, 9, (2, 11)),
+    "attention_mask": (torch.arange(11) < torch.tensor([11, 8])[:, None]).long(),
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("self.kept = (input_ids, attention_mask); told = 0.0", []),
+        ("told = (input_ids / 9).mean(1)[:, None, None]", ["AS208"]),
+    ],
+)
+def test_the_padding_of_what_nobody_reads(tmp_path: Path, body: str, told: list[str]) -> None:
+    report = found(tmp_path, UNREAD.format(body=body), "AS208")
+    assert [code for code, severity, _ in report if severity != "note"] == told

@@ -54,7 +54,9 @@ def _joining(subject: Subject, course: Course, joined: list[int]) -> Iterator[tu
     way = behind(tape, joined)
     looked_up = {v for op in way if op.name in _LOOKS_UP for v in op.values()}
     read = {v for op in way for v in op.values()} | set(joined)
-    for value in sorted(read - known - looked_up):
+    chosen = [v for op in way for v in op.defines if not tape.tensors[v].is_floating_point()]
+    choosing = {v for op in behind(tape, chosen) for v in op.values()}  # added by none of them
+    for value in sorted(read - known - looked_up - choosing):
         if value in names and isinstance(tape.tensors[value], nn.Parameter):
             yield names[value], value
 

@@ -38,6 +38,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
     for each in toggled:
         if library and not speaks_of_keys(each.name):
             continue
+        if each.ignored and _speaks_of_unread(subject, each.name):
+            continue
         if each.ignored and not _is_told_by_padding_leak(subject, each.name):
             told.add(each.name)
             yield _of_input(subject, each)
@@ -65,6 +67,18 @@ def _of_unused(unused: Unused) -> Finding:
         call=unused.seen.call,
         severity=None if unused.value is not None else "note",
     )
+
+
+def _speaks_of_unread(subject: Subject, name: str) -> bool:
+    """Return whether an argument is the padding of a sequence that the model never reads."""
+    from attnscope.checks.probes.memory_changed import memory_changed
+
+    streams = {each.stream.name for each in subject.roles.padding if each.name == name}
+    try:
+        changes = memory_changed(subject) if streams else ()
+    except Skipped:
+        return False
+    return any(c.is_still and not c.reads and c.stream.name in streams for c in changes)
 
 
 def _is_told_by_padding_leak(subject: Subject, name: str) -> bool:
