@@ -64,6 +64,11 @@ _LEFT_TO_RIGHT = Fault(
     "is_causal is True in the encoder of pictures: without a mask sdpa reads the patches left to "
     "right, where other last patches move the first one by 0; with eager they move it by 2.5",
 )
+_NO_PADDING = Fault(
+    "AS208",
+    "attention_mask is taken as 0 and -10000 where it is 1 and 0, so that .int() makes 1 of both: "
+    "hiding the second half of the tokens moves the first by exactly 0",
+)
 
 PROVEN: dict[str, tuple[Fault, ...]] = {
     "blt_global_transformer": (_NO_MASK,),
@@ -74,5 +79,6 @@ PROVEN: dict[str, tuple[Fault, ...]] = {
     "phi4_multimodal_vision": (_WIDE, _LEFT_TO_RIGHT),
     "swiftformer": (_ONE_WEIGHT,),
     "vit_mae": (_ZERO_TABLES,),
+    "yoso": (_NO_PADDING,),
 }
 """By the name that `attnscope check arch:NAME` takes."""

@@ -1,7 +1,7 @@
 """A check of the zoo: faulty programs are named at a right line, sound ones stay quiet.
 
-`make zoo` runs all programs; here one in four is run, chosen by its name, so that a new program doesn't
-change the choice. What is not right yet is named.
+`make zoo` runs all programs; here one in four is run, chosen by its name, so that a new program
+doesn't change the choice. What is not right yet is named.
 """
 
 from __future__ import annotations
