@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
+from attnscope.checks.opening import opened
 from attnscope.checks.report import Report, SkippedRule
 from attnscope.checks.rule import Rule, Skipped
 from attnscope.checks.subject.restoring import restored
@@ -17,6 +18,8 @@ from attnscope.checks.unreadable import UNREADABLE
 from attnscope.errors import AttnscopeError, TargetError
 
 __all__ = ["run_rules"]
+
+_MOST_NAMES = 3
 
 
 def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
@@ -33,6 +36,7 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
     began = time.monotonic()
     subject.announce("running the model")
     crash = subject.crash
+    open_one, gates = opened(subject)
     findings: list[Finding] = []
     ran, skipped = [], []
     for rule in rules:
@@ -41,7 +45,7 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
             continue
         subject.announce(f"{rule.code} {rule.name}")
         try:
-            findings += rule.check(subject)
+            findings += rule.check(subject if rule.as_it_starts else open_one)
             ran.append(rule.code)
         except Skipped as reason:
             skipped.append(SkippedRule(rule.code, reason.reason))
@@ -59,7 +63,7 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
         tuple(sorted(folded(findings), key=_order)),
         tuple(ran),
         tuple(skipped),
-        notes=(*subject.roles.notes, *_unseen(subject), *subject.trace.notes),
+        notes=(*subject.roles.notes, *_opening(gates), *_unseen(subject), *subject.trace.notes),
         seconds=time.monotonic() - began,
     )
 
@@ -67,6 +71,16 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
 def _order(finding: Finding) -> tuple[int, str, int]:
     call = finding.call if finding.call is not None else -1
     return SEVERITIES.index(finding.severity), finding.code, call
+
+
+def _opening(gates: tuple[str, ...]) -> Iterable[str]:
+    if gates:
+        names = ", ".join(gates[:_MOST_NAMES]) + (", …" if len(gates) > _MOST_NAMES else "")
+        yield (
+            f"some attention does not reach the output yet, since {names} start"
+            f"{'s' if len(gates) == 1 else ''} at zero: rules looked at a copy with other numbers "
+            "there"
+        )
 
 
 def _unseen(subject: Subject) -> Iterable[str]:
