@@ -71,7 +71,7 @@ def _copied(subject: Subject, model: nn.Module, gates: tuple[str, ...]) -> Subje
 
 def _other(gate: Tensor, generator: torch.Generator) -> Tensor:
     """Return numbers for a gate: of matrices, such that what they make keeps its size."""
-    if gate.dim() < 2:
-        return torch.rand(gate.shape, generator=generator) * 0.5 + 0.25
-    fan_in = gate[0].numel()
-    return torch.randn(gate.shape, generator=generator) / fan_in**0.5
+    drawn = torch.rand(gate.shape, generator=generator) * 0.5 + 0.25
+    if gate.dim() > 1:
+        drawn = torch.randn(gate.shape, generator=generator).div(gate[0].numel() ** 0.5)
+    return drawn

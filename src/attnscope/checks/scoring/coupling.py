@@ -139,9 +139,7 @@ def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     return before.masked_fill(hidden, 0.0), after.masked_fill(hidden, 0.0)
 
 
-def _seeing(
-    what: _What, base: _Stages, weights: tuple[Tensor, Tensor]
-) -> tuple[Tensor, Tensor]:
+def _seeing(what: _What, base: _Stages, weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Return weights with zeros in the rows of queries that see nothing: they say nothing."""
     if "scores" not in base:
         return weights
