@@ -14,6 +14,7 @@ from attnscope.checks.report import Report, SkippedRule
 from attnscope.checks.rule import Rule, Skipped
 from attnscope.checks.subject.restoring import restored
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.unfit import refuse_unfit
 from attnscope.checks.unreadable import UNREADABLE
 from attnscope.errors import AttnscopeError, TargetError
 
@@ -26,6 +27,7 @@ def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
     """Run some rules and return the report.
 
     Raises:
+        InputError: the inputs aren't finite.
         TargetError: the forward raises, and no rule can say why.
     """
     with restored(subject.run, subject.given.values):
@@ -36,6 +38,8 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
     began = time.monotonic()
     subject.announce("running the model")
     crash = subject.crash
+    if crash is None:
+        refuse_unfit(subject)
     open_one, gates = opened(subject)
     findings: list[Finding] = []
     ran, skipped = [], []
@@ -86,6 +90,8 @@ def _opening(gates: tuple[str, ...]) -> Iterable[str]:
 def _unseen(subject: Subject) -> Iterable[str]:
     if subject.crash is None and not subject.calls:
         yield _without_calls(subject)
+    if subject.crash is None and not subject.base.outputs:
+        yield "the model returns no float tensor: nothing that comes out of it could be judged"
     for unseen in subject.trace.unseen:
         yield f"not looked into: {unseen.module or 'the model itself'}: {unseen.reason}"
 

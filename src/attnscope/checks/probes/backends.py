@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnscope.calls.call import Call
+from attnscope.calls.held import version
 from attnscope.calls.program import Value, map_leaves
 from attnscope.calls.source import Source
 from attnscope.checks.comparing import finite_gap
@@ -212,9 +213,28 @@ def _is_alike_in_train(subject: Subject) -> bool:
         return False  # it draws from a state of its own, which is put back before each run
     try:
         runs = [subject.main_output(train=True, seed=seed) for seed in (1, 2)]
+        learns = _written(subject, subject.model, train=True)
+        learns -= _written(subject, subject.model, train=False)
     except Skipped:
         return False
-    return torch.equal(*runs)
+    return torch.equal(*runs) and not learns
+
+
+def _written(subject: Subject, model: nn.Module, *, train: bool) -> set[str]:
+    """Return the parameters and buffers that a run changes (a teacher's average, statistics)."""
+    before, after = _state(model), {}
+    handle = model.register_forward_hook(lambda *_: after.update(_state(model)))
+    try:
+        subject.raw(train=train)
+    finally:
+        handle.remove()
+    return {name for name, seen in after.items() if before.get(name) != seen}
+
+
+def _state(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Return which tensor each parameter and buffer is, and how often it was written to."""
+    named = (*model.named_parameters(), *model.named_buffers())
+    return {name: (id(tensor), version(tensor)) for name, tensor in named}
 
 
 def _explained(

@@ -37,7 +37,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 "switch": found.switch,
                 "moved_by": found.largest,
                 "noise": found.noise,
-                "difference": found.reason,
+                **({"difference": found.reason} if found.reason else {}),
                 **({"recomputed": found.explained} if found.explained else {}),
             },
             source=found.source,
