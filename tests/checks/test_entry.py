@@ -253,3 +253,9 @@ def test_inputs_that_do_not_fit_are_refused_before_anything_is_run() -> None:
         attnscope.check(SelfAttention())
     with pytest.raises(TargetError, match="mend that line, or give other inputs"):
         attnscope.check(SelfAttention(), noise(2, 5, 7), select=["AS102"])
+
+
+def test_nested_inputs_are_refused() -> None:
+    ragged = torch.nested.nested_tensor([noise(5, 16), noise(3, 16)], layout=torch.jagged)
+    with pytest.raises(InputError, match="x is a nested tensor"):
+        attnscope.check(SelfAttention(), ragged)
