@@ -10,6 +10,7 @@ from pathlib import Path
 from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
 from attnscope.checks.opening import opened
+from attnscope.checks.placing import at_callers
 from attnscope.checks.report import Report, SkippedRule
 from attnscope.checks.rule import Rule, Skipped
 from attnscope.checks.subject.restoring import restored
@@ -64,7 +65,7 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
     return Report(
         subject.name,
         len(subject.calls),
-        tuple(sorted(folded(findings), key=_order)),
+        tuple(sorted((at_callers(subject, each) for each in folded(findings)), key=_order)),
         tuple(ran),
         tuple(skipped),
         notes=(*subject.roles.notes, *_opening(gates), *_unseen(subject), *subject.trace.notes),
