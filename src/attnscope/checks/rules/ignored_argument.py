@@ -36,13 +36,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     except Skipped as skipped:
         reason = skipped
     for each in toggled:
-        if library and not speaks_of_keys(each.name):
-            continue
-        if not each.ignored or _speaks_of_unread(subject, each.name):
-            continue
-        if _moves_attention(subject, each.name):
-            continue
-        if not _is_told_by_padding_leak(subject, each.name):
+        if _is_ignored(subject, each) and (speaks_of_keys(each.name) or not library):
             told.add(each.name)
             yield _of_input(subject, each)
     own = list(unused_arguments(subject))
@@ -53,6 +47,15 @@ def _check(subject: Subject) -> Iterator[Finding]:
         yield _of_unused(unused)
     if reason is not None and not own:
         raise reason
+
+
+def _is_ignored(subject: Subject, each: Toggled) -> bool:
+    """Return whether nothing follows an argument, and no other rule says so."""
+    return each.ignored and not (
+        _speaks_of_unread(subject, each.name)
+        or _moves_attention(subject, each.name)
+        or _is_told_by_padding_leak(subject, each.name)
+    )
 
 
 def _of_unused(unused: Unused) -> Finding:
