@@ -238,8 +238,8 @@ def _value(value: Any) -> str:
 
 def _figure(value: float) -> str:
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    return f"{value:.4g}".replace("-", "−")
+        return "NaN" if math.isnan(value) else ("∞" if value > 0 else "-∞")
+    return f"{value:.4g}"
 
 
 # -- counts --------------------------------------------------------------------------------------

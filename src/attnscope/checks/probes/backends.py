@@ -55,6 +55,7 @@ class Disagreement:
     switch: what was changed; largest: how far an output moves; noise: what is rounding; reason:
     how the recipes differ ("" where they don't); call, source: of the way that ran first.
     explained: what the other way does to the same q, k and v ("" where that is not known).
+    in_blocks: whether the own way takes the keys in blocks.
     """
 
     switch: str
@@ -64,6 +65,7 @@ class Disagreement:
     call: Call | None
     source: Source | None
     explained: str = ""
+    in_blocks: bool = False
 
 
 @probe
@@ -280,7 +282,7 @@ def _by_blocks(subject: Subject) -> Iterator[Disagreement]:
             continue
         if gap is not None and gap > limit:
             switch = "the softmax over all keys at once instead of its own blocks of them"
-            yield Disagreement(switch, gap, limit, "", call, call.source)
+            yield Disagreement(switch, gap, limit, "", call, call.source, in_blocks=True)
             return
 
 
