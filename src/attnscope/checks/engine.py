@@ -6,6 +6,9 @@ import time
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
@@ -31,7 +34,8 @@ def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
         InputError: the inputs aren't finite.
         TargetError: the forward raises, and no rule can say why.
     """
-    with restored(subject.run, subject.given.values):
+    stance: Any = torch.compiler.set_stance("force_eager")  # else compiled anew for each length
+    with stance, restored(subject.run, subject.given.values):
         return _run(subject, rules)
 
 
