@@ -14,7 +14,7 @@ from attnscope.checks.engine import run_rules
 from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule, Skipped
 from attnscope.checks.subject.subject import Subject
-from attnscope.errors import TargetError
+from attnscope.errors import InputError, TargetError
 from tests.checks.rules.by_hand import made_rule
 from tests.checks.small import SelfAttention, noise
 
@@ -133,3 +133,37 @@ def test_the_random_state_is_as_before_whatever_rules_draw() -> None:
     before = torch.get_rng_state()
     run_rules(asked, [rule("AS101", draws)])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_inputs_that_are_not_finite_are_refused_unless_the_model_deals_with_them() -> None:
+    class Filled(SelfAttention):
+        def forward(self, x: Tensor) -> Tensor:
+            made: Tensor = super().forward(x.nan_to_num())
+            return made
+
+    x = noise(2, 5, 16)
+    x[0, 1] = float("nan")
+    assert run_rules(subject(Filled(), x), [SILENT]).ok
+    with pytest.raises(InputError, match="16 of the 160 entries of x"):
+        run_rules(subject(None, x), [SILENT])
+
+
+def test_padding_may_hold_anything() -> None:
+    class Masked(SelfAttention):
+        def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+            made: Tensor = super().forward(x) * keep[..., None]
+            return made
+
+    x, keep = noise(2, 5, 16), torch.arange(5)[None] < torch.tensor([[5], [3]])
+    x[1, 4] = float("inf")
+    given = Subject(Masked(), (x, keep), {"padding": "keep keep"}, name="m")
+    assert run_rules(given, [SILENT]).ok
+
+
+def test_a_model_that_returns_nothing_is_told() -> None:
+    class Mute(SelfAttention):
+        def forward(self, x: Tensor) -> Any:
+            super().forward(x)
+
+    notes = run_rules(subject(Mute()), [SILENT]).notes
+    assert any("returns no float tensor" in note for note in notes)

@@ -161,7 +161,6 @@ ODD: dict[str, tuple[Callable[[], Any], Any]] = {
     "strided inputs": (SelfAttention, noise(5, 2, 16).transpose(0, 1)),
     "expanded inputs": (SelfAttention, noise(1, 5, 16).expand(3, 5, 16)),
     "inputs with a gradient": (SelfAttention, noise(*X).requires_grad_()),
-    "inputs without a number": (SelfAttention, noise(*X) / 0.0),
     "a function": (lambda: plain, HEADS),
     "a partial": (lambda: partial(scaled, 0.3), HEADS),
     "a method": (lambda: SelfAttention().attend, noise(*X)),
@@ -254,3 +253,9 @@ def test_inputs_that_do_not_fit_are_refused_before_anything_is_run() -> None:
         attnscope.check(SelfAttention())
     with pytest.raises(TargetError, match="mend that line, or give other inputs"):
         attnscope.check(SelfAttention(), noise(2, 5, 7), select=["AS102"])
+
+
+def test_nested_inputs_are_refused() -> None:
+    ragged = torch.nested.nested_tensor([noise(5, 16), noise(3, 16)], layout=torch.jagged)
+    with pytest.raises(InputError, match="x is a nested tensor"):
+        attnscope.check(SelfAttention(), ragged)

@@ -98,7 +98,7 @@ def test_nothing_found_is_exit_0(attnscope: Runner) -> None:
     done = attnscope("check", *INPUTS, "--ignore", "AS201,AS4")
     assert done.status == 0
     last = done.out.splitlines()[-1]
-    assert last == "no fault found: 3 rules over 2 calls; 3 skipped (--verbose says why)"
+    assert last == "no fault found: 3 rules over 2 calls; 3 ignored (--verbose says why)"
 
 
 def test_a_note_alone_is_exit_0(attnscope: Runner) -> None:

@@ -173,3 +173,18 @@ def test_texts_need_a_tokenizer() -> None:
         resolve("net.py", Wishes(texts=("hello",)))
     with pytest.raises(TargetError, match="--attention chooses"):
         resolve("net.py", Wishes(attention="eager"))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "line"),
+    [
+        ("from torch import nn\nmodel = None\nmodel = nn.Linear(2, 2)\n", "", 3),
+        ("from torch import nn\n\n\ndef built():\n    return nn.Linear(2, 2)\n", "built", 4),
+        ("from torch import nn\nwith open(__file__):\n    net = nn.Linear(2, 2)\n", "net", 2),
+    ],
+)
+def test_the_line_that_makes_the_model_is_known(text: str, name: str, line: int) -> None:
+    Path("made.py").write_text(text + "inputs = (__import__('torch').ones(1, 2),)\n")
+    maker = resolve(f"made.py:{name}" if name else "made.py", Wishes()).maker
+    assert maker is not None
+    assert (Path(maker.file).name, maker.line) == ("made.py", line)

@@ -6,26 +6,36 @@ import time
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
+from attnscope.checks.opening import opened
+from attnscope.checks.placing import at_callers
 from attnscope.checks.report import Report, SkippedRule
 from attnscope.checks.rule import Rule, Skipped
 from attnscope.checks.subject.restoring import restored
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.subject.unfit import refuse_unfit
 from attnscope.checks.unreadable import UNREADABLE
 from attnscope.errors import AttnscopeError, TargetError
 
 __all__ = ["run_rules"]
+
+_MOST_NAMES = 3
 
 
 def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
     """Run some rules and return the report.
 
     Raises:
+        InputError: the inputs aren't finite.
         TargetError: the forward raises, and no rule can say why.
     """
-    with restored(subject.run, subject.given.values):
+    stance: Any = torch.compiler.set_stance("force_eager")  # else compiled anew for each length
+    with stance, restored(subject.run, subject.given.values):
         return _run(subject, rules)
 
 
@@ -33,6 +43,9 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
     began = time.monotonic()
     subject.announce("running the model")
     crash = subject.crash
+    if crash is None:
+        refuse_unfit(subject)
+    open_one, gates = opened(subject)
     findings: list[Finding] = []
     ran, skipped = [], []
     for rule in rules:
@@ -41,7 +54,7 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
             continue
         subject.announce(f"{rule.code} {rule.name}")
         try:
-            findings += rule.check(subject)
+            findings += rule.check(subject if rule.as_it_starts else open_one)
             ran.append(rule.code)
         except Skipped as reason:
             skipped.append(SkippedRule(rule.code, reason.reason))
@@ -56,10 +69,10 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
     return Report(
         subject.name,
         len(subject.calls),
-        tuple(sorted(folded(findings), key=_order)),
+        tuple(sorted((at_callers(subject, each) for each in folded(findings)), key=_order)),
         tuple(ran),
         tuple(skipped),
-        notes=(*subject.roles.notes, *_unseen(subject), *subject.trace.notes),
+        notes=(*subject.roles.notes, *_opening(gates), *_unseen(subject), *subject.trace.notes),
         seconds=time.monotonic() - began,
     )
 
@@ -69,9 +82,21 @@ def _order(finding: Finding) -> tuple[int, str, int]:
     return SEVERITIES.index(finding.severity), finding.code, call
 
 
+def _opening(gates: tuple[str, ...]) -> Iterable[str]:
+    if gates:
+        names = ", ".join(gates[:_MOST_NAMES]) + (", …" if len(gates) > _MOST_NAMES else "")
+        yield (
+            f"some attention does not reach the output yet, since {names} start"
+            f"{'s' if len(gates) == 1 else ''} at zero: rules looked at a copy with other numbers "
+            "there"
+        )
+
+
 def _unseen(subject: Subject) -> Iterable[str]:
     if subject.crash is None and not subject.calls:
         yield _without_calls(subject)
+    if subject.crash is None and not subject.base.outputs:
+        yield "the model returns no float tensor: nothing that comes out of it could be judged"
     for unseen in subject.trace.unseen:
         yield f"not looked into: {unseen.module or 'the model itself'}: {unseen.reason}"
 

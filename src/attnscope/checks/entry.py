@@ -77,6 +77,7 @@ def check(
         seed=seed,
     )
     _refuse_unknown_names(subject)
+    _refuse_nested(subject)
     with versions_kept(rewritable(model, subject.given.values)):
         return run_rules(subject, rules)
 
@@ -108,6 +109,17 @@ def _refuse_unknown_names(subject: Subject) -> None:
                 f"reading expect {key}",
                 f"it is {subject.expect[key]}, and the inputs have at most {axes} axes",
                 "count the axes from 0",
+            )
+
+
+def _refuse_nested(subject: Subject) -> None:
+    """Refuse inputs whose samples have lengths of their own: probes change tokens by position."""
+    for name, tensor in subject.given.tensors():
+        if tensor.is_nested:
+            raise InputError(
+                f"checking {subject.name}",
+                f"{name} is a nested tensor, in which no token has the same place in all samples",
+                "give it padded, with lengths or a mask, to a wrapper that nests it in its forward",
             )
 
 

@@ -14,11 +14,15 @@ SCHEMA = "attnscope.check/1"
 
 @dataclass(frozen=True, slots=True)
 class SkippedRule:
-    """A rule that did not run, and what would let it; failed: a defect of the rule itself."""
+    """A rule that did not run, and what would let it.
+
+    failed: a defect of the rule itself; ignored: settings leave it out.
+    """
 
     code: str
     reason: str
     failed: bool = False
+    ignored: bool = False
 
     def to_json(self) -> dict[str, str]:
         """Return the fields that the JSON format carries."""

@@ -39,7 +39,8 @@ class Rule:
     tell. sources: addresses of papers and public threads. bad, good: small programs that define
     `model` (and `inputs`, `expect`), on which it fires and stays silent.
     check: finds it. explains: codes of what usually follows from it, folded under it.
-    on_crash: whether it also explains a forward that raised.
+    on_crash: whether it also explains a forward that raised. as_it_starts: whether it judges how a
+    model is initialised and learns: gates that are still shut stay so (see `opening`).
     """
 
     code: str
@@ -56,6 +57,7 @@ class Rule:
     sources: tuple[str, ...] = ()
     explains: tuple[str, ...] = ()
     on_crash: bool = False
+    as_it_starts: bool = False
 
     def found(
         self,

@@ -125,6 +125,7 @@ def _checked(target: str, words: dict[str, Any], asked: Asked, settings: Setting
     import torch
 
     from attnscope.checks.entry import check
+    from attnscope.checks.placing import at_maker
     from attnscope.checks.silencing import silence, write_baseline
     from attnscope.cli.progress import Progress
     from attnscope.targets import Wishes, importing_from, resolve
@@ -152,12 +153,14 @@ def _checked(target: str, words: dict[str, Any], asked: Asked, settings: Setting
                 announce=progress.now,
                 seed=_SEED,
             )
+        report = at_maker(report, found.maker)
         result = silence(report, settings, Path.cwd(), model=found.model)
         if asked.write_baseline is not None:
             count = write_baseline(result, asked.write_baseline, Path.cwd())
             progress.say(f"wrote {count} finding{'s' * (count != 1)} into {asked.write_baseline}")
             settings = replace(settings, baseline=asked.write_baseline)
-            result = silence(report, settings, Path.cwd(), model=found.model)
+            report = at_maker(report, found.maker)
+        result = silence(report, settings, Path.cwd(), model=found.model)
         if asked.format != "table":  # which shows them itself
             for note in result.notes:
                 if note not in report.notes:

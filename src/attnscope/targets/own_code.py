@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import linecache
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from attnscope.calls.source import Source
 from attnscope.checks.expect import read_expect
 from attnscope.errors import TargetError
 from attnscope.targets.blame import shown
@@ -54,6 +57,20 @@ class OwnCode:
             f"name one of its own: {own}" if names else FORMS,
         )
 
+    def maker(self) -> Source | None:
+        """Return the last line of the file that gives the name that the target names its value."""
+        file = self.module.__file__
+        lines = linecache.getlines(file) if file else []
+        try:
+            statements = ast.parse("".join(lines)).body
+        except SyntaxError:
+            return None
+        name = self.name.partition(".")[0] or "model"
+        made = [each.lineno for each in statements if name in _names(each)]
+        if not file or not made:
+            return None
+        return Source(file, made[-1], "<module>", lines[made[-1] - 1].strip())
+
     def expect(self) -> dict[str, Any]:
         """Return what the author intends, checked; empty where the file doesn't say."""
         if getattr(self.module, "expect", None) is None:
@@ -65,6 +82,14 @@ class OwnCode:
         if getattr(self.module, "inputs", None) is None:
             return None
         return read_inputs(self.module.inputs, f"reading inputs of {self.place}", self.folder)
+
+
+def _names(statement: ast.stmt) -> set[str]:
+    """Return the names that a statement gives."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+        return {statement.name}
+    stored = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
+    return {each.id for each in stored if isinstance(each.ctx, ast.Store)}
 
 
 @contextmanager

@@ -134,7 +134,8 @@ def _own_code(target: str, wishes: Wishes) -> Target:
         )
         expect = code.expect() | parse_expect(wishes.expect)
         inputs = given_inputs(wishes.inputs) or code.inputs()
-    return Target(target, model, inputs or make_inputs(model, expect), expect, None, code.folder)
+    ready = inputs or make_inputs(model, expect)
+    return Target(target, model, ready, expect, None, code.folder, code.maker())
 
 
 def given_inputs(words: str | None, known: dict[str, ModuleType] | None = None) -> Inputs | None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attnscope.calls.source import Source
+
 Inputs = dict[str, Any] | tuple[Any, ...]
 
 _ID_INPUTS = ("input_ids", "decoder_input_ids")
@@ -24,6 +26,7 @@ class Target:
     expect: what the author intends, in the keys of `attnscope.checks.expect.KEYS`.
     tokenizer: turns token ids into text; None where the target has no vocabulary of words.
     folder: the folder of the file that defines the model, from which that file imports; or None.
+    maker: the line of that file that says what the target is.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Target:
     expect: Mapping[str, Any] = field(default_factory=dict)
     tokenizer: Any | None = None
     folder: Path | None = None
+    maker: Source | None = None
 
     @property
     def args(self) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from attnscope.checks.silencing import Settings, silence
 from attnscope.errors import InputError
 
 if TYPE_CHECKING:
+    from attnscope.calls.source import Source
     from attnscope.targets.target import Inputs
 
 __all__ = ["Asked", "Target", "run"]
@@ -40,13 +41,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Built:
-    """A target that is ready to run, as `attnscope.targets.Target` has it; folder: its imports."""
+    """A target that is ready to run, with the fields of `attnscope.targets.Target`."""
 
     run: Callable[..., Any]
     inputs: Inputs | None
     expect: Mapping[str, Any] = field(default_factory=dict)
     name: str = ""
     folder: Path | None = None
+    maker: Source | None = None
 
 
 def run(asked: Asked) -> Report:
@@ -59,6 +61,7 @@ def run(asked: Asked) -> Report:
     import torch
 
     from attnscope.checks.entry import check
+    from attnscope.checks.placing import at_maker
     from attnscope.targets import importing_from
 
     devices = list(range(torch.cuda.device_count()))
@@ -75,6 +78,7 @@ def run(asked: Asked) -> Report:
             name=built.name,
             seed=asked.seed,
         )
+    report = at_maker(report, built.maker)
     return silence(report, asked.settings, Path.cwd(), model=built.run)
 
 
@@ -91,11 +95,13 @@ def _of_words(asked: Asked) -> _Built:
     if inputs is not None and _is_own_code(words):  # perhaps none could be made for it
         with opened(words) as code:
             model = built_model(code.value(), f"building {words}", code.folder)
-            return _Built(model, inputs, code.expect() | more, words, code.folder)
+            expect = code.expect() | more
+            return _Built(model, inputs, expect, words, code.folder, code.maker())
     place = asked.inputs if isinstance(asked.inputs, str) else None
     found = resolve(words, Wishes(inputs=place))
     expect = {**found.expect, **more}
-    return _Built(found.model, inputs or found.inputs, expect, words, found.folder)
+    ready = inputs or found.inputs
+    return _Built(found.model, ready, expect, words, found.folder, found.maker)
 
 
 def _is_own_code(words: str) -> bool:

@@ -138,9 +138,9 @@ def test_the_last_line_counts(made: Report, said: str) -> None:
     ("value", "text"),
     [
         (0.000123456, "0.0001235"),
-        (1.5e-9, "1.5e−09"),
+        (1.5e-9, "1.5e-09"),
         (float("nan"), "NaN"),
-        (float("-inf"), "−∞"),
+        (float("-inf"), "-∞"),
         (True, "yes"),
         (3, "3"),
         (None, "none"),

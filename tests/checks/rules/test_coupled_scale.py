@@ -139,3 +139,18 @@ def test_a_shift_counts_where_it_does_not_cancel() -> None:
     assert line_of(finding) == marked(__file__, "one more")
     for kind in (OneMoreByRow, Shifted):
         assert not found("AS305", kind(), features())
+
+
+class TwoMasks(ByHand):
+    """Left padding and a triangle, each added as the least half number: some rows see nothing."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        raw = q @ k.mT / q.shape[-1] ** 0.5
+        least = torch.finfo(torch.float16).min
+        later = torch.ones(raw.shape[-2:]).triu(1)
+        early = (torch.arange(raw.shape[-1]) < 3).float()
+        return raw + least * later + least * early
+
+
+def test_rows_that_see_nothing_say_nothing() -> None:
+    assert not found("AS305", TwoMasks(), features())

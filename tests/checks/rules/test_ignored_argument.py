@@ -226,3 +226,31 @@ inputs = {{
 def test_the_padding_of_what_nobody_reads(tmp_path: Path, body: str, told: list[str]) -> None:
     report = found(tmp_path, UNREAD.format(body=body), "AS208")
     assert [code for code, severity, _ in report if severity != "note"] == told
+
+
+BLENDED = """
+import torch
+from torch import nn
+
+
+class Blended(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = nn.Linear(16, 48)
+        self.share = 0.0
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(x).chunk(3, -1)
+        scores = (q @ k.transpose(1, 2) / 4).masked_fill(mask[:, None], -1e9)
+        return x + self.share * (scores.softmax(-1) @ v)
+
+
+torch.manual_seed(0)
+model = Blended().eval()
+mask = torch.arange(7)[None] >= torch.tensor([[7], [4], [5]])
+inputs = {"x": torch.randn(3, 7, 16), "mask": mask}
+"""
+
+
+def test_attention_that_reads_it_and_is_not_heard_yet(tmp_path: Path) -> None:
+    assert "AS208" not in codes(tmp_path, BLENDED)

@@ -123,3 +123,48 @@ class ByGroup(Grouped):
 
 def test_query_heads_that_are_made_group_by_group_meet_tiled_ones() -> None:
     assert found("AS104", ByGroup(tiled, tiled), features()) == []
+
+
+class Folded(nn.Module):
+    """Beams that share the keys of their source; (beams · heads) rows go through bmm."""
+
+    def __init__(self, copies: Callable[[Tensor], Tensor], kv_heads: int) -> None:
+        super().__init__()
+        self.copies = copies
+        self.q, self.kv = nn.Linear(24, 24), nn.Linear(24, 2 * kv_heads * SIZE)
+
+    def forward(self, beams: Tensor, source: Tensor) -> Tensor:
+        b, m, n, _ = beams.shape
+        k, v = self.kv(source).unflatten(-1, (2, -1, SIZE)).permute(2, 0, 3, 1, 4)
+        k, v = (self.copies(t).repeat_interleave(m, 0).flatten(0, 1) for t in (k, v))
+        q = self.q(beams).view(b * m, n, HEADS, SIZE).transpose(1, 2).flatten(0, 1)
+        made = torch.bmm(q, k.mT).mul(SIZE**-0.5).softmax(-1).bmm(v)
+        return made.view(b, m, HEADS, n, SIZE).transpose(2, 3).flatten(3)
+
+
+def test_samples_that_share_their_keys_are_no_groups_of_heads() -> None:
+    source = features()
+    beams = {
+        "beams": torch.stack([source * 2, source.flip(1), source.flip(2)], 1),
+        "source": source,
+    }
+    assert not found("AS104", Folded(lambda x: x, HEADS), beams)
+    assert not found("AS402", Folded(lambda x: x, HEADS), beams)
+    assert not found("AS104", Folded(repeated, KV_HEADS), beams)
+    finding = only("AS104", Folded(tiled, KV_HEADS), beams)
+    assert finding.evidence["kv_head_met"] == [0, 1, 0, 1]
+    assert line_of(finding) == marked(__file__, "tiled")
+
+
+def test_a_prompt_for_the_whole_batch_in_library_attention() -> None:
+    class Prompted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read = nn.MultiheadAttention(24, 2, batch_first=True)
+
+        def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+            shared = prompt.expand(len(x), -1, -1)
+            made: Tensor = self.read(x, shared, shared)[0]
+            return made
+
+    assert not found("AS104", Prompted(), (features(), features()[:1, :4]))

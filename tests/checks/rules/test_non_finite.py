@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from attnscope.errors import InputError
 from tests.checks.marks import marked
 from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
 
@@ -69,4 +70,5 @@ def test_minus_infinity_hides_and_is_no_fault() -> None:
 
 
 def test_inputs_of_nan_say_nothing_of_the_model() -> None:
-    assert not found("AS802", ByHand(), features().fill_(float("nan")))
+    with pytest.raises(InputError, match="504 of the 504 entries of x are NaN or infinite"):
+        found("AS802", ByHand(), features().fill_(float("nan")))

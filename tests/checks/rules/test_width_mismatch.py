@@ -110,3 +110,16 @@ def test_what_torch_asserts_of_its_projections_is_explained() -> None:
     finding = only("AS105", OtherKeys(), features())
     assert line_of(finding) == marked(__file__, "kdim")
     assert "made for 7 features and is given 24" in finding.message
+
+
+def test_attention_that_is_dropped_has_no_features_over() -> None:
+    class Dropped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.read = nn.MultiheadAttention(24, 4, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.read(x, x, x)
+            return x * 2.0
+
+    assert not found("AS105", Dropped(), features())

@@ -179,3 +179,12 @@ def test_a_report_that_needs_no_silence_stays_as_it_is() -> None:
     made = report(finding(), finding("AS401"), notes=("a", "b"))
     assert silenced(made, model=torch.nn.Linear(2, 2)) == made
     assert silenced(made, model=lambda x: x) == made
+
+
+def test_settings_that_ignore_without_a_reason_are_told() -> None:
+    settings = Settings(ignore={"AS203": "ignored by pyproject.toml"}, unexplained=("AS203",))
+    found = silenced(report(rules_run=("AS201",)), settings)
+    assert found.notes[0] == (
+        'the project\'s settings ignore AS203 and give no reason: write ignore = { AS203 = "why" }'
+    )
+    assert [each.ignored for each in found.rules_skipped if each.code == "AS203"] == [True]

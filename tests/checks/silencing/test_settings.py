@@ -155,3 +155,11 @@ def test_a_mistake_on_the_command_line_is_told_with_the_option(
 ) -> None:
     with pytest.raises(InputError, match=f"reading {option}: there is no rule 'X'"):
         Settings().with_words(*words)
+
+
+def test_rules_that_are_ignored_without_a_reason_are_known(here: Path) -> None:
+    text = '[tool.attnscope]\nignore = { AS201 = "masks come later", AS202 = " " }\n'
+    assert read(here, text).unexplained == ("AS202",)
+    found = read(here, '[tool.attnscope]\nignore = ["AS201", "AS202"]\n')
+    assert found.unexplained == ("AS201", "AS202")
+    assert found.with_words(["AS201"], ["AS202"]).unexplained == ()

@@ -279,3 +279,48 @@ def test_objects_of_the_standard_library_are_left_alone() -> None:
     with restored(model):
         logger.setLevel(logging.ERROR)
     assert logger.level == logging.ERROR
+
+
+STEPS, TALLY, LATE = 0, [0], "LATE_NAME"
+
+
+def _count() -> None:
+    global STEPS  # noqa: PLW0603  what is tested
+    STEPS += 1
+    TALLY[0] += 1
+
+
+def _counter() -> Callable[[], int]:
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return steps
+
+    return step
+
+
+class Counting(nn.Module):
+    """Counts in globals, through a function, a decorated one, and in a closure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = _counter()
+
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        global LATE_NAME  # noqa: PLW0603  what is tested
+        LATE_NAME = 1
+        _count()
+        self.step()
+        return x
+
+
+def test_globals_and_closures_are_put_back() -> None:
+    model = Counting()
+    with restored(model):
+        model(torch.zeros(1))
+        assert (STEPS, TALLY, LATE in globals()) == (1, [1], True)
+    assert (STEPS, TALLY, LATE in globals()) == (0, [0], False)
+    assert model.step() == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from attnscope.calls.arrangement import Arrangement
 from attnscope.calls.evidence import Sizes
 from attnscope.capture.reading.factors import is_tiled
 from attnscope.capture.trail import Trail
 
-__all__ = ["expansion_of", "meet_otherwise"]
+__all__ = ["expansion_of", "meet_otherwise", "mixed_map"]
 
 
 def meet_otherwise(k: Arrangement, v: Arrangement) -> bool:
@@ -31,3 +33,22 @@ def expansion_of(trail: Trail | None, sizes: Sizes, k: Arrangement) -> str:
         before = trail.args[0]
         trail = before if isinstance(before, Trail) else None
     return "expand" if k.copies else "broadcast"
+
+
+def mixed_map(sizes: Sizes, k: Arrangement) -> tuple[int, ...] | None:
+    """Return the kv head of each query head, where copies lie both around all heads and in between.
+
+    So they do where grouped heads are copied, and then whole samples are (beams, folded into the
+    heads). None: they lie one way, which a word says.
+    """
+    own, copies = k.groups[1], k.copies
+    if not own or not copies or not min(copies) < min(own) < max(copies):
+        return None
+    kept = sorted((*own, *copies))
+    found = []
+    for place in product(*(range(k.factors[factor]) for factor in kept)):
+        at, head = dict(zip(kept, place, strict=True)), 0
+        for factor in own:
+            head = head * k.factors[factor] + at[factor]
+        found.append(head)
+    return tuple(found) if len(found) == sizes.heads else None

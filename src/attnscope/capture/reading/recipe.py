@@ -16,6 +16,7 @@ from attnscope.calls.recipe import Recipe
 from attnscope.calls.tolerance import largest_relative, replay, unit_roundoff
 from attnscope.capture.provenance import Node, Output
 from attnscope.capture.reading.after import between, is_mask, what_comes_after
+from attnscope.capture.reading.expansion import mixed_map
 from attnscope.capture.reading.kvindex import ranks
 from attnscope.capture.reading.normaliser import NormaliserReading, read_normaliser
 from attnscope.capture.reading.scores import ScoresReading, read_scores
@@ -146,9 +147,12 @@ def _finished(evidence: RecordedEvidence, reading: Reading) -> Reading:
 
 def _expansion(evidence: RecordedEvidence) -> dict[str, Any]:
     """Return how kv heads met query heads, as fields of a recipe."""
-    if evidence.kv_index is None:
-        return {"expansion": evidence.axes.expansion}
-    return {"expansion": "index", "kv_map": ranks(evidence.kv_index)}
+    if evidence.kv_index is not None:
+        return {"expansion": "index", "kv_map": ranks(evidence.kv_index)}
+    mixed = mixed_map(evidence.axes.sizes, evidence.axes.k)
+    if mixed is not None:
+        return {"expansion": "index", "kv_map": mixed}
+    return {"expansion": evidence.axes.expansion}
 
 
 class _Probe:

@@ -107,8 +107,10 @@ def counted(report: Report, hint: str) -> str:
         head = ", ".join([sound, *counts]) + f": {rules} over {calls}"
     else:
         head = f"{', '.join(counts)}; {rules} run"
-    left = len({each.code for each in report.rules_skipped} - set(report.rules_run))
-    said = [f"{left} skipped"] if left else []
+    left = {each.code for each in report.rules_skipped} - set(report.rules_run)
+    ignored = {each.code for each in report.rules_skipped if each.ignored}
+    said = [f"{len(left - ignored)} skipped"] if left - ignored else []
+    said += [f"{len(ignored)} ignored"] if ignored else []
     said += [_silenced_by(report)] if report.suppressed else []
     tail = f" ({hint})" if report.rules_skipped and hint else ""
     return "; ".join([head, *said]) + tail if report.ok else ", ".join([head, *said]) + tail
@@ -238,8 +240,8 @@ def _value(value: Any) -> str:
 
 def _figure(value: float) -> str:
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    return f"{value:.4g}".replace("-", "−")
+        return "NaN" if math.isnan(value) else ("∞" if value > 0 else "-∞")
+    return f"{value:.4g}"
 
 
 # -- counts --------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attnscope.calls.call import Call
+from attnscope.calls.held import version
 from attnscope.calls.program import Value, map_leaves
 from attnscope.calls.source import Source
 from attnscope.checks.comparing import finite_gap
@@ -54,6 +55,7 @@ class Disagreement:
     switch: what was changed; largest: how far an output moves; noise: what is rounding; reason:
     how the recipes differ ("" where they don't); call, source: of the way that ran first.
     explained: what the other way does to the same q, k and v ("" where that is not known).
+    in_blocks: whether the own way takes the keys in blocks.
     """
 
     switch: str
@@ -63,6 +65,7 @@ class Disagreement:
     call: Call | None
     source: Source | None
     explained: str = ""
+    in_blocks: bool = False
 
 
 @probe
@@ -212,9 +215,28 @@ def _is_alike_in_train(subject: Subject) -> bool:
         return False  # it draws from a state of its own, which is put back before each run
     try:
         runs = [subject.main_output(train=True, seed=seed) for seed in (1, 2)]
+        learns = _written(subject, subject.model, train=True)
+        learns -= _written(subject, subject.model, train=False)
     except Skipped:
         return False
-    return torch.equal(*runs)
+    return torch.equal(*runs) and not learns
+
+
+def _written(subject: Subject, model: nn.Module, *, train: bool) -> set[str]:
+    """Return the parameters and buffers that a run changes (a teacher's average, statistics)."""
+    before, after = _state(model), {}
+    handle = model.register_forward_hook(lambda *_: after.update(_state(model)))
+    try:
+        subject.raw(train=train)
+    finally:
+        handle.remove()
+    return {name for name, seen in after.items() if before.get(name) != seen}
+
+
+def _state(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Return which tensor each parameter and buffer is, and how often it was written to."""
+    named = (*model.named_parameters(), *model.named_buffers())
+    return {name: (id(tensor), version(tensor)) for name, tensor in named}
 
 
 def _explained(
@@ -260,7 +282,7 @@ def _by_blocks(subject: Subject) -> Iterator[Disagreement]:
             continue
         if gap is not None and gap > limit:
             switch = "the softmax over all keys at once instead of its own blocks of them"
-            yield Disagreement(switch, gap, limit, "", call, call.source)
+            yield Disagreement(switch, gap, limit, "", call, call.source, in_blocks=True)
             return
 
 

@@ -37,12 +37,19 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 "switch": found.switch,
                 "moved_by": found.largest,
                 "noise": found.noise,
-                "difference": found.reason,
+                **({"difference": found.reason} if found.reason else {}),
                 **({"recomputed": found.explained} if found.explained else {}),
             },
             source=found.source,
             call=found.call,
+            fix=_FIX_OF_BLOCKS if found.in_blocks else None,
         )
+
+
+_FIX_OF_BLOCKS = (
+    "Whenever the running maximum grows, multiply what was gathered, the sum of the weights and "
+    "the context alike, by exp(old maximum - new maximum), and divide by the sum once, at the end."
+)
 
 
 def _of_implementation(found: Parting) -> Finding:
@@ -74,8 +81,8 @@ RULE = Rule(
         "beyond rounding."
     ),
     why=(
-        "Which one runs depends on the device, on a flag or on whether weights are asked for: the "
-        "model that is evaluated is not the one that was trained."
+        "Which one runs depends on the device, on a flag, on the length or on whether weights are "
+        "asked for: the model that is evaluated is not the one that was trained."
     ),
     fix=(
         "Give both ways the same scale, mask, bias and cap: hand scale= and attn_mask= to the "

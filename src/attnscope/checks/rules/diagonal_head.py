@@ -114,4 +114,5 @@ model = Attention().eval()
 inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
+    as_it_starts=True,
 )  # fmt: skip

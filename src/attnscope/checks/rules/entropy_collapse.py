@@ -122,4 +122,5 @@ inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
     explains=("AS404", "AS405"),
+    as_it_starts=True,
 )  # fmt: skip

@@ -48,13 +48,25 @@ def _check(subject: Subject) -> Iterator[Finding]:
     place = _mixing(subject, probed, leak)
     if place is not None:
         yield RULE.found(
-            f"{_moved(probed, leak)}; no attention lets the future in: {place.code or place} does",
-            _evidence(probed, leak, intent.why) | {"operation": place.code},
+            f"{_moved(probed, leak)}; no attention lets the future in: {_statement(place)} does",
+            _evidence(probed, leak, intent.why) | {"operation": _statement(place)},
             source=place,
             module="",
+            fix=_FIX_OF_OTHERS,
         )
     elif not subject.base.located:
         yield _of_unseen(subject, probed, leak, intent.why)
+
+
+_FIX_OF_OTHERS = (
+    "Let this line take a position and those before it alone: pad a convolution on the left, "
+    "F.pad(x, (kernel - 1, 0)); take no mean, norm or shift along the axis of tokens."
+)
+
+
+def _statement(place: Source) -> str:
+    """Return the text of a line without its comment."""
+    return place.code.partition("  #")[0].strip() or str(place)
 
 
 def _of_unseen(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Finding:

@@ -128,4 +128,5 @@ inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
     explains=("AS501",),
+    as_it_starts=True,
 )  # fmt: skip

@@ -36,11 +36,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     except Skipped as skipped:
         reason = skipped
     for each in toggled:
-        if library and not speaks_of_keys(each.name):
-            continue
-        if each.ignored and _speaks_of_unread(subject, each.name):
-            continue
-        if each.ignored and not _is_told_by_padding_leak(subject, each.name):
+        if _is_ignored(subject, each) and (speaks_of_keys(each.name) or not library):
             told.add(each.name)
             yield _of_input(subject, each)
     own = list(unused_arguments(subject))
@@ -51,6 +47,15 @@ def _check(subject: Subject) -> Iterator[Finding]:
         yield _of_unused(unused)
     if reason is not None and not own:
         raise reason
+
+
+def _is_ignored(subject: Subject, each: Toggled) -> bool:
+    """Return whether nothing follows an argument, and no other rule says so."""
+    return each.ignored and not (
+        _speaks_of_unread(subject, each.name)
+        or _moves_attention(subject, each.name)
+        or _is_told_by_padding_leak(subject, each.name)
+    )
 
 
 def _of_unused(unused: Unused) -> Finding:
@@ -139,22 +144,7 @@ def _line(subject: Subject, name: str) -> tuple[Source | None, Call | None, str]
 
 def _lost(subject: Subject, name: str) -> Source | None:
     """Return the last line that reads it: its result is read by nobody, or doesn't follow it."""
-    from torch import Tensor
-
-    from attnscope.checks.influence import moved
-    from attnscope.checks.probes.toggled_arguments import other_values
-
-    if not isinstance(subject.given.values[name], Tensor):
-        return None
-    tape, start = subject.base.tape, subject.input_value(name)
-    other = next(iter(other_values(subject, name)), None)
-    if start is None or other is None:
-        return None
-    try:
-        entries = moved(tape, {start: other})
-    except (RuntimeError, TypeError, ValueError, IndexError):
-        return None
-    alive = {start} | {value for value, which in entries.items() if bool(which.any())}
+    alive, tape = _alive(subject, name), subject.base.tape
     last = None
     for operation in tape.operations:
         if alive.isdisjoint(operation.values()):
@@ -164,6 +154,33 @@ def _lost(subject: Subject, name: str) -> Source | None:
             last = operation
     source = last.source if last is not None else None
     return source if source is not None and source.line else None
+
+
+def _moves_attention(subject: Subject, name: str) -> bool:
+    """Return whether attention reads it, and what it makes reaches no output (a gate of zero)."""
+    spots = [each.spots.get("context", []) for each in subject.base.located]
+    contexts = {value for each in spots for value, _ in each}
+    return not contexts.isdisjoint(_alive(subject, name))
+
+
+def _alive(subject: Subject, name: str) -> set[int]:
+    """Return the values of the run that follow an argument, in float64."""
+    from torch import Tensor
+
+    from attnscope.checks.influence import moved
+    from attnscope.checks.probes.toggled_arguments import other_values
+
+    start = subject.input_value(name) if isinstance(subject.given.values[name], Tensor) else None
+    if start is None:
+        return set()
+    found = {start}
+    for other in other_values(subject, name):
+        try:
+            entries = moved(subject.base.tape, {start: other})
+        except (RuntimeError, TypeError, ValueError, IndexError):
+            continue
+        found |= {value for value, which in entries.items() if bool(which.any())}
+    return found
 
 
 RULE = Rule(

@@ -131,4 +131,5 @@ inputs = torch.randn(3, 7, 64)
 """,
     check=_check,
     explains=("AS302", "AS403", "AS902"),
+    as_it_starts=True,
 )  # fmt: skip

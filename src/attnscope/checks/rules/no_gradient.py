@@ -192,4 +192,5 @@ inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
     explains=("AS903",),
+    as_it_starts=True,
 )  # fmt: skip

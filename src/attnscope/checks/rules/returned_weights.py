@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
+    from attnscope.checks.scoring.returned import Returned
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -20,21 +22,31 @@ def _check(subject: Subject) -> Iterator[Finding]:
     for found in returned_otherwise(subject):
         yield RULE.found(
             f"output{found.where} {found.shape}{found.when} is {found.what} of call "
-            f"{found.call.index}, "
-            f"not its weights: it differs from them by {found.error:.2g} and from what it is by "
-            f"{found.remains:.1g}",
+            f"{found.call.index}, not its weights: {_apart(found)}",
             {
                 "output": found.where,
                 "shape": list(found.shape),
                 "is": found.what,
-                "differs_from_weights": found.error,
-                "differs_from_that": found.remains,
+                **({"differs_from_weights": found.error} if found.error < math.inf else {}),
+                **({"differs_from_that": found.remains} if found.remains < math.inf else {}),
             },
             source=found.source,
             module="",
             call=found.call,
             severity=None if found.certain else "note",
         )
+
+
+def _apart(found: Returned) -> str:
+    """Return how far an output is from the weights, and from what it is; inf: of no likeness."""
+    call, told = found.call, []
+    if found.error < math.inf:
+        told += [f"it differs from them by {found.error:.2g}"]
+    else:
+        told += [f"they are {(call.batch, call.heads, call.queries, call.keys)}"]
+    if found.remains < math.inf:
+        told += [f"it differs from what it is by {found.remains:.1g}"]
+    return ", and ".join(told)
 
 
 RULE = Rule(

@@ -137,4 +137,5 @@ inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
     explains=("AS403", "AS405", "AS404", "AS902"),
+    as_it_starts=True,
 )  # fmt: skip

@@ -119,4 +119,5 @@ inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
     explains=("AS302", "AS403", "AS404", "AS405", "AS902"),
+    as_it_starts=True,
 )  # fmt: skip

@@ -193,4 +193,5 @@ def model():
 inputs = torch.randn(3, 7, 32)
 """,
     check=_check,
+    as_it_starts=True,
 )  # fmt: skip

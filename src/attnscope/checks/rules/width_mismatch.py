@@ -58,9 +58,9 @@ RULE = Rule(
         "features of a projection over. Where PyTorch already raised, this is the explanation."
     ),
     why=(
-        "PyTorch's message speaks of mat1, tensor a and dimension 1, far from the heads and widths "
-        "that were chosen. Features that are left over raise nothing: the model is narrower than "
-        "its config says, and their parameters never learn."
+        "Where PyTorch raises, it speaks of mat1, tensor a and dimension 1, far from the heads and "
+        "widths that were chosen; where it does not, features that are left over make the model "
+        "narrower than its config says, and their parameters never learn."
     ),
     fix=(
         "Let q and k share one head_dim, heads · head_dim be the width that is projected, and "

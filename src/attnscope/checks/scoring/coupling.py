@@ -139,6 +139,17 @@ def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     return before.masked_fill(hidden, 0.0), after.masked_fill(hidden, 0.0)
 
 
+def _seeing(what: _What, base: _Stages, weights: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return weights with zeros in the rows of queries that see nothing: they say nothing."""
+    if "scores" not in base:
+        return weights
+    scores = _others(what, base["scores"])
+    blind = (scores.isinf() | (scores < _FILLS)).all(-1, keepdim=True)
+    if blind.shape[:-1] != weights[0].shape[:-1]:
+        return weights
+    return weights[0].masked_fill(blind, 0.0), weights[1].masked_fill(blind, 0.0)
+
+
 def _judged(
     course: Course, what: _What, base: _Stages, changed: Mapping[int, Tensor], size: int
 ) -> Coupled | None:
@@ -150,8 +161,7 @@ def _judged(
     other = _stages(course, changed)
     for name, before in base.items():
         pair = _others(what, before), _others(what, other[name])
-        if name == "scores":
-            pair = _shown(*pair)
+        pair = _shown(*pair) if name == "scores" else _seeing(what, base, pair)
         gap = (pair[0] - pair[1]).abs().nan_to_num(0.0, 0.0, 0.0)
         moves = differs(*pair).any() if name == "scores" else (gap > _WEIGHT).any()
         if not bool(moves):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -16,10 +16,14 @@ from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
 from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.scoring.assigned import line_of_index
+from attnscope.checks.scoring.folded import heads_of_samples
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Met", "wrong_maps"]
+
+_Side: TypeAlias = Literal["k", "v"]
+_SIDES: tuple[_Side, ...] = ("k", "v")
 
 _EXPANDS = frozenset(
     "repeat tile expand expand_as broadcast_to repeat_interleave cat concat concatenate stack "
@@ -36,7 +40,7 @@ class Met:
     """
 
     call: Call
-    side: Literal["k", "v"]
+    side: _Side
     found: tuple[int, ...]
     wanted: tuple[int, ...]
     kv_heads: int
@@ -85,11 +89,14 @@ def _by_recipe(subject: Subject, call: Call) -> Met | None:
         met = call.recipe.kv_head_of(call.heads, call.kv_heads)
     except UNREADABLE:
         return None
-    wanted = _blocks(call.heads, call.kv_heads)
-    course = course_of(subject, call)
-    if met == wanted:
+    if met == _blocks(call.heads, call.kv_heads):
         return None
-    return Met(call, "k", met, wanted, call.kv_heads, _line_of_copying(call, course, "k"))
+    course = course_of(subject, call)
+    samples = heads_of_samples(course) if course is not None else ()
+    if course is None or samples == (tuple(range(call.heads)),):
+        line = _line_of_copying(call, course, "k")
+        return Met(call, "k", met, _blocks(call.heads, call.kv_heads), call.kv_heads, line)
+    return _in_a_sample(course, "k", met, samples)
 
 
 def _by_copies(subject: Subject, call: Call) -> Met | None:
@@ -97,18 +104,36 @@ def _by_copies(subject: Subject, call: Call) -> Met | None:
     course = course_of(subject, call)
     if course is None or call.kv_heads != call.heads or call.heads < 3:
         return None
-    sides: tuple[Literal["k", "v"], ...] = ("k", "v")
-    for side in sides:
+    for side in _SIDES:
         if _grows(course, side) is None:
             continue
         labels = _labels(list(getattr(call, side).detach().unbind(1)))
-        count = len(set(labels))
-        if 1 < count < call.heads and call.heads % count == 0:
-            wanted = _blocks(call.heads, count)
-            if labels != wanted:
-                line = _line_of_copying(call, course, side)
-                return Met(call, side, labels, wanted, count, line)
+        found = None if _is_right(labels) else _in_a_sample(course, side, labels)
+        if found is not None:
+            return found
     return None
+
+
+def _in_a_sample(
+    course: Course,
+    side: _Side,
+    met: tuple[int, ...],
+    samples: tuple[tuple[int, ...], ...] | None = None,
+) -> Met | None:
+    """Return a map that is wrong within one sample: several samples may share keys and values."""
+    for own in heads_of_samples(course) if samples is None else samples:
+        labels = _labels([met[head] for head in own])
+        if not _is_right(labels):
+            count = len(set(labels))
+            line = _line_of_copying(course.call, course, side)
+            return Met(course.call, side, labels, _blocks(len(labels), count), count, line)
+    return None
+
+
+def _is_right(labels: tuple[int, ...]) -> bool:
+    """Return whether neighbours share a kv head, or heads are no groups at all."""
+    heads, count = len(labels), len(set(labels))
+    return not 1 < count < heads or heads % count != 0 or labels == _blocks(heads, count)
 
 
 def _by_loop(subject: Subject, calls: Sequence[Call]) -> Met | None:
@@ -154,17 +179,23 @@ def _taken(subject: Subject, call: Call) -> tuple[int, Operation, int] | None:
     return None
 
 
-def _labels(heads: Sequence[Tensor]) -> tuple[int, ...]:
+def _labels(heads: Sequence[Tensor] | Sequence[int]) -> tuple[int, ...]:
     """Return a number for each head: equal ones where heads are equal, by first appearance."""
-    kinds: list[Tensor] = []
+    kinds: list[Tensor | int] = []
     found = []
     for head in heads:
-        at = next((n for n, kind in enumerate(kinds) if torch.equal(kind, head)), None)
+        at = next((n for n, kind in enumerate(kinds) if _equal(kind, head)), None)
         if at is None:
             at = len(kinds)
             kinds.append(head)
         found.append(at)
     return tuple(found)
+
+
+def _equal(one: Tensor | int, other: Tensor | int) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    return one is other or bool(one == other)
 
 
 def _blocks(heads: int, kv_heads: int) -> tuple[int, ...]:
@@ -183,23 +214,37 @@ def _expanding(course: Course, side: str) -> list[Operation]:
 
 
 def _grows(course: Course, side: str) -> Operation | None:
-    """Return the operation that makes more entries of k or v than it is given: it copies heads."""
+    """Return the operation that copies heads of k or v: samples may be copied behind it."""
+    growing = list(_growing(course, side))
+    return next((each for each in growing if not _copies_samples(course, each)), None) or next(
+        iter(growing), None
+    )
+
+
+def _copies_samples(course: Course, operation: Operation) -> bool:
+    """Return whether the first axis alone is longer than before."""
+    tensors = course.tape.tensors
+    given, made = tensors[next(operation.values())].shape, tensors[operation.defines[0]].shape
+    return len(given) == len(made) and given[0] != made[0] and given[1:] == made[1:]
+
+
+def _growing(course: Course, side: str) -> Iterator[Operation]:
+    """Iterate over the operations that make more entries of k or v than they are given."""
     tape = course.tape
     spots = course.located.spots.get(side)
     value = spots[0][0] if spots else None
     for _ in range(64):
         operation = tape.maker.get(value) if value is not None else None
         if operation is None or operation.name in CONTRACTIONS:
-            return None
+            return
         values = dict.fromkeys(operation.values())
         given = [v for v in values if tape.tensors[v].is_floating_point()]
         whole = {_taken_from(tape, v) for v in given} if len(given) > 1 else set(given)
         if given and tape.tensors[operation.defines[0]].numel() > sum(
             tape.tensors[v].numel() for v in whole
         ):
-            return operation
+            yield operation
         value = given[0] if given else None
-    return None
 
 
 def _taken_from(tape: Tape, value: int) -> int:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 
 import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.checks.course import course_of
+from attnscope.checks.scoring.folded import heads_of_samples
 from attnscope.checks.scoring.reading import recorded_weights
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
@@ -94,7 +96,18 @@ def equal(subject: Subject) -> Iterator[Head]:
         largest = float(contexts.abs().nan_to_num().max())
         if heads < 2 or heads > _MOST_HEADS or largest == 0 or calls[0].queries < 2:
             continue
-        yield from _twins(calls, contexts, largest)
+        for head in _twins(calls, contexts, largest):
+            others = tuple(each for each in head.others if _in_one_sample(subject, head, each))
+            if others:
+                yield replace(head, others=others)
+
+
+def _in_one_sample(subject: Subject, head: Head, other: int) -> bool:
+    """Return whether two heads of a call are one sample's, where samples are folded into them."""
+    course = course_of(subject, head.call) if head.call.heads > 1 else None
+    if course is None:
+        return True
+    return any({head.head, other} <= set(own) for own in heads_of_samples(course))
 
 
 def _twins(calls: Sequence[Call], contexts: Tensor, largest: float) -> Iterator[Head]:

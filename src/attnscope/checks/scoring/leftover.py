@@ -85,6 +85,12 @@ def _rearranged(
             yield at, [operation, *operations]
 
 
+def _stages(subject: Subject) -> list[int]:
+    """Return q, k, v and context of all calls."""
+    spots = [each.spots for each in subject.base.located]
+    return [v for each in spots for n in ("q", "k", "v", "context") for v, _ in each.get(n, [])]
+
+
 def _unused(subject: Subject, projected: int, values: list[int]) -> tuple[int, ...]:
     tape = subject.base.tape
     tensor = tape.tensors[projected]
@@ -100,6 +106,7 @@ def _unused(subject: Subject, projected: int, values: list[int]) -> tuple[int, .
         return ()
     outputs = [tape.value_of(each) for each in subject.base.outputs.values()]
     wanted = [value for value in outputs if value is not None]
+    wanted += _stages(subject)  # what attention makes may go no further
     before = tape.run([projected, *wanted], wide=True)
     changed = before[projected].clone()
     generator = torch.Generator().manual_seed(

@@ -64,9 +64,16 @@ def lost_in_half(subject: Subject, call: Call) -> Lost | None:
     if right is None or ours is None or right.shape != ours.shape:
         return None
     source = course.line(softmax, course.product)
-    gap = 0.5 * (ours.double() - right).abs().sum(-1)
-    sums = (ours.double().sum(-1) - right.sum(-1)).abs()
+    seeing = _seeing(call, ours)
+    gap = (0.5 * (ours.double() - right).abs().sum(-1))[seeing]
+    sums = (ours.double().sum(-1) - right.sum(-1)).abs()[seeing]
     return _judged("weights", gap, dtype, source) or _judged("sums", sums, dtype, source, _OF_SUMS)
+
+
+def _seeing(call: Call, weights: Tensor) -> Tensor:
+    """Return which rows see a key: those of the others, weights over hidden keys, say nothing."""
+    shown = call.recipe.mask.dense(call.queries, call.keys).any(-1)
+    return shown.expand(weights.shape[:-1])
 
 
 def _judged(

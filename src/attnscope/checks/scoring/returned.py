@@ -280,7 +280,7 @@ def _gap(a: Tensor, b: Tensor) -> float:
     gap = (a - b).abs().masked_fill(hidden, 0.0)
     largest = b[b.isfinite()].abs()
     scale = float(largest.max()) if largest.numel() else 1.0
-    return float(gap.nan_to_num(float("inf")).max()) / max(scale, 1e-12)
+    return float(gap.nan_to_num(float("inf"), float("inf")).max()) / max(scale, 1e-12)
 
 
 def _without_fills(tensor: Tensor) -> Tensor:

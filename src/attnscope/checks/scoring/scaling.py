@@ -141,8 +141,13 @@ def _twice(subject: Subject, call: Call, scale: float) -> Scaled | None:
     if len(same) < 2 or not math.isclose(scale, right * right, rel_tol=_SAME):
         return None
     lines = [str(f.operation.source.line) for f in same if f.operation.source is not None]
+    where = f"lines {' and '.join(lines)}"
+    if len({id(f.operation) for f in same}) == 1:
+        where = "by one operation: q and k are one tensor, and k is scaled with q"
+    elif len(set(lines)) == 1:
+        where = f"both in line {lines[0]}"
     text = (
-        f"scores are divided by √head_dim = √{call.head_dim} twice (lines {' and '.join(lines)}): "
+        f"scores are divided by √head_dim = √{call.head_dim} twice ({where}): "
         f"they are q·k times {name_of_scale(scale, call.head_dim, call.heads)}"
     )
     source = same[-1].operation.source or call.source

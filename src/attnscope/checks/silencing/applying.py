@@ -92,6 +92,12 @@ class _Silencer:
                 took_part = any(part.touches(comment) for part in checked)
                 yield from self._of_comment(comment, ran if took_part else set())
         yield from self._gone(ran)
+        if self.settings.unexplained:
+            codes = ", ".join(self.settings.unexplained)
+            yield (
+                f"the project's settings ignore {codes} and give no reason: write "
+                f'ignore = {{ {self.settings.unexplained[0]} = "why" }}'
+            )
 
     def _reason(self, finding: Finding) -> tuple[str, str] | None:
         """Return what silences a finding and why, the nearest to the code first."""
@@ -159,4 +165,4 @@ def _ignored(report: Report, settings: Settings) -> Iterator[SkippedRule]:
     told = {*report.rules_run, *(each.code for each in report.rules_skipped)}
     for code, reason in sorted(settings.ignore.items()):
         if code not in told:
-            yield SkippedRule(code, reason)
+            yield SkippedRule(code, reason, ignored=True)

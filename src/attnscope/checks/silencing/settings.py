@@ -59,14 +59,15 @@ class Settings:
     """What a project asks of a check.
 
     select: codes of the rules that run, none for all; ignore: codes of rules that don't, each with
-    what ignores it and why. files: what is silenced in which files. baseline: the file of what was
-    there before.
+    what ignores it and why; unexplained: those for which the project says no reason. files: what is
+    silenced in which files. baseline: the file of what was there before.
     """
 
     select: tuple[str, ...] = ()
     ignore: Mapping[str, str] = field(default_factory=dict)
     files: tuple[FileIgnore, ...] = ()
     baseline: Path | None = None
+    unexplained: tuple[str, ...] = ()
 
     def with_words(self, select: Iterable[str], ignore: Iterable[str]) -> Settings:
         """Return these settings with what a command line says.
@@ -86,6 +87,7 @@ class Settings:
             self,
             select=picked if asked else self.select,
             ignore={**kept, **dict.fromkeys(added, "ignored by --ignore")},
+            unexplained=tuple(c for c in self.unexplained if c in kept and c not in added),
         )
 
 
@@ -151,13 +153,18 @@ class _Reader:
                 for pattern, rules in files.items()
             ),
             baseline=self._baseline(said.get("baseline")),
+            unexplained=tuple(
+                code
+                for code, reason in self._reasons(said.get("ignore", []), "ignore").items()
+                if not reason.strip()
+            ),
         )
 
     def _ignored(self, value: Any) -> dict[str, str]:
         """Return what is told of each rule that doesn't run."""
         by = f"ignored by {short_path(str(self._file))}"
         return {
-            code: f"{by}: {reason}" if reason else by
+            code: f"{by}: {reason}" if reason.strip() else by
             for code, reason in self._reasons(value, "ignore").items()
         }
 

@@ -8,6 +8,7 @@ import itertools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
+from types import CellType, FunctionType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from attnscope.calls.held import has_values, version
+from attnscope.checks.subject.naming import functions_of, names_of, own_function
 
 __all__ = ["kept", "rewritable"]
 
@@ -74,15 +76,15 @@ class _Keeper:
         elif inspect.ismethod(root):
             self.root(root.__self__)
         elif inspect.isfunction(root):
-            self._defaults(root)
-            known = inspect.getclosurevars(root)
-            for each in (*known.nonlocals.values(), *known.globals.values()):
-                self.value(each, 0)
+            self._function(root)
         else:
             self.value(root, 0)
 
     def value(self, value: object, depth: int) -> None:
         """Keep the contents of anything that has some."""
+        if isinstance(value, FunctionType):
+            self._function(value)
+            return
         if isinstance(value, (int, float, str, bytes, type, type(None))) or id(value) in self._seen:
             return
         self._seen.add(id(value))
@@ -142,9 +144,8 @@ class _Keeper:
         self.undo.append(_mapping(known))
         self.undo.append(lambda: None if module.training is mode else _set_mode(module, mode))
         for kind in type(module).__mro__:
-            if kind.__module__.partition(".")[0] in {*_OF_OTHERS, "transformers"}:
-                continue
-            self._class(kind)
+            if not _is_foreign(kind.__module__):
+                self._class(kind)
 
     def _class(self, kind: type) -> None:
         if id(kind) in self._seen:
@@ -154,13 +155,29 @@ class _Keeper:
         for value in plain.values():
             self.value(value, 1)
         self.undo.append(lambda: _put_attributes(kind, plain))
-        for value in list(vars(kind).values()):
-            if inspect.isfunction(value):
-                self._defaults(value)
+        for function in functions_of(kind):
+            self._function(function)
 
-    def _defaults(self, function: Any) -> None:
+    def _function(self, function: FunctionType) -> None:
+        """Keep what a function holds and names, and what the functions that it names do."""
+        if id(function) in self._seen or _is_foreign(function.__module__):
+            return
+        self._seen.add(id(function))
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self.value(value, 1)
+        for cell in function.__closure__ or ():
+            before = _content(cell)
+            self.undo.append(_cell(cell, before))
+            self._named(before)
+        known = function.__globals__
+        read, bound = names_of(function.__code__)
+        for name in bound:
+            self.undo.append(_name(known, name))
+        for name in read | bound:
+            self._named(known.get(name))
+
+    def _named(self, value: object) -> None:
+        self.value(own_function(value) or value, 0)
 
     # -- tensors -------------------------------------------------------------------------------
 
@@ -170,6 +187,39 @@ class _Keeper:
         if copied and has_values(tensor) and not is_lazy(tensor):
             self.tensors.append(tensor)
             self.undo.append(_values(tensor) if _is_plain(tensor) else _whole(tensor))
+
+
+def _is_foreign(module: str | None) -> bool:
+    """Return whether code of a module is a library's, which keeps no state in globals."""
+    return (module or "").partition(".")[0] in {*_OF_OTHERS, "transformers"}
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing was put in yet
+        return _MISSING
+
+
+def _cell(cell: CellType, before: object) -> Undo:
+    def put_back() -> None:
+        if before is not _MISSING and _content(cell) is not before:
+            cell.cell_contents = before
+
+    return put_back
+
+
+def _name(known: dict[str, Any], name: str) -> Undo:
+    """Keep what a global name stands for."""
+    before = known.get(name, _MISSING)
+
+    def put_back() -> None:
+        if before is _MISSING:
+            known.pop(name, None)
+        elif known.get(name, _MISSING) is not before:
+            known[name] = before
+
+    return put_back
 
 
 def _mapping(known: dict[Any, Any]) -> Undo:

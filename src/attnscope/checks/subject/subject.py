@@ -235,10 +235,17 @@ class Subject:
 
     def with_inputs(self, given: Given) -> Subject:
         """Return the same subject with other inputs; nothing that was worked out is kept."""
+        return self._anew(given=given)
+
+    def of_model(self, model: nn.Module) -> Subject:
+        """Return the same subject with another model, which takes the same inputs."""
+        return self._anew(given=self.given, run=model, model=model)
+
+    def _anew(self, **changed: Any) -> Subject:
         other = copy.copy(self)
         for name in [name for name in vars(other) if name not in _STAYS]:
             del vars(other)[name]
-        vars(other).update(given=given, _known={})
+        vars(other).update(changed, _known={})
         return other
 
     def _drawn(self) -> dict[int, Tensor]:
