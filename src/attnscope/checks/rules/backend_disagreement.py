@@ -10,7 +10,7 @@ from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.checks.probes.other_implementation import Parting
-    from attnscope.checks.scoring.own_backward import OwnBackward
+    from attnscope.checks.residual.own_backward import OwnBackward
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -19,7 +19,7 @@ __all__ = ["RULE"]
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.backends import backends
     from attnscope.checks.probes.other_implementation import other_implementation
-    from attnscope.checks.scoring.own_backward import own_backwards
+    from attnscope.checks.residual.own_backward import own_backwards
 
     for each in own_backwards(subject):
         yield _of_backward(each)

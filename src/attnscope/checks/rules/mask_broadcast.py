@@ -10,9 +10,9 @@ from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.calls.source import Source
-    from attnscope.checks.masking.by_place import ByPlace
     from attnscope.checks.probes.foreign_masks import ForeignMask
     from attnscope.checks.probes.lone_masks import LoneMask
+    from attnscope.checks.structure.by_place import ByPlace
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -21,9 +21,9 @@ _MOST_SHOWN = 4
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.masking.by_place import by_place
     from attnscope.checks.probes.foreign_masks import foreign_masks
     from attnscope.checks.probes.lone_masks import lone_masks
+    from attnscope.checks.structure.by_place import by_place
 
     told: set[int] = set()
     reasons: list[Skipped] = []

@@ -11,7 +11,6 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.influence import moved
-from attnscope.checks.residual.graph import behind
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
@@ -105,7 +104,7 @@ def _line(subject: Subject, ends: Iterable[int], entries: Mapping[int, Tensor]) 
 
     None: it chooses no positions; a factor of zero, say.
     """
-    for operation in reversed(behind(subject.base.tape, ends)):
+    for operation in reversed(subject.base.tape.program.needed(tuple(ends), {})):
         read = any(bool(entries[v].any()) for v in operation.values() if v in entries)
         kept = any(bool(entries[v].any()) for v in operation.defines if v in entries)
         if read and not kept:

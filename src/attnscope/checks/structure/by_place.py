@@ -18,7 +18,6 @@ from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS
 from attnscope.checks.influence import Allowed, moved
 from attnscope.checks.probes.batch_mates import batch_mates
-from attnscope.checks.residual.graph import free_values
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import with_other_sample
@@ -63,14 +62,14 @@ def by_place(subject: Subject) -> Iterator[ByPlace]:
     if not subject.base.is_faithful:
         raise Skipped("the run can't be repeated in float64")
     entries = _entries(subject)
-    allowed, free, told = mates.allowed(subject), free_values(subject), set[int]()
+    allowed, given, told = mates.allowed(subject), _given(subject), set[int]()
     for located in subject.base.located:
         for operation in _between(subject, located):
             axis = _axis_of_samples(operation, entries, allowed)
             if axis is None or operation.defines[0] in told:
                 continue
             for value in dict.fromkeys(operation.values()):
-                if value not in free or not _tells_apart(subject, located, operation, value, axis):
+                if value in given or not _tells_apart(subject, located, operation, value, axis):
                     continue
                 far = _moves(subject, value, axis)
                 if far > subject.noise:
@@ -80,6 +79,16 @@ def by_place(subject: Subject) -> Iterator[ByPlace]:
                     line = _line(subject, value, axis) or operation.source
                     at = axis % len(meets)
                     yield ByPlace(located.call, line, shape, meets, at, allowed.size, far)
+
+
+def _given(subject: Subject) -> Collection[int]:
+    """Return the values that any input plays a part in."""
+    inputs = {subject.input_value(name) for name, _ in subject.given.tensors()}
+    found = {value for value in inputs if value is not None}
+    for operation in subject.base.tape.operations:
+        if not found.isdisjoint(operation.needs):
+            found.update(operation.defines)
+    return found
 
 
 def _entries(subject: Subject) -> Mapping[int, Tensor]:
