@@ -95,7 +95,7 @@ RULE = Rule(
     what=(
         "A model has two ways to compute its attention (a fused kernel and a manual one, with and "
         "without weights, train and eval), and they give different results on the same inputs, "
-        "beyond rounding; or a backward of its own that is not the derivative of its forward."
+        "beyond rounding. Or its own backward is not the derivative of its forward."
     ),
     why=(
         "Which one runs depends on the device, on a flag or on whether weights are asked for: the "

@@ -127,7 +127,7 @@ RULE = Rule(
     what=(
         "Positions that should be visible are not: a causal mask in a model that is meant to see "
         "both ways, real tokens that are masked as padding, or a causal mask that hides each "
-        "position from itself; or a result that is read where a causal mask lets nothing in."
+        "position from itself. Or a result is read where a causal mask lets nothing in."
     ),
     why=(
         "Nothing breaks; the model works with part of its context and is quietly worse. The first "
