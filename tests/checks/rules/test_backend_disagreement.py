@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -9,6 +11,53 @@ from torch import Tensor
 
 from tests.checks.marks import marked
 from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
+
+
+class Attend(torch.autograd.Function):
+    """Attention with its own backward; `factor` is what dk has too much, `levels` rounds q."""
+
+    @staticmethod
+    def forward(ctx: Any, *given: Any) -> Tensor:
+        q, k, v, ctx.factor, levels = given
+        if levels:
+            q = (q * levels).round() / levels
+        weights = (q @ k.mT / q.shape[-1] ** 0.5).softmax(-1)
+        ctx.save_for_backward(q, k, v, weights)
+        return weights @ v  # type: ignore[no-any-return]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:  # own backward
+        q, k, v, weights = ctx.saved_tensors
+        back = grads[0] @ v.mT
+        scores = weights * (back - (back * weights).sum(-1, keepdim=True)) / q.shape[-1] ** 0.5
+        return scores @ k, scores.mT @ q * ctx.factor, weights.mT @ grads[0], None, None
+
+
+class OwnBackward(ByHand):
+    def __init__(self, factor: float, levels: int = 0) -> None:
+        super().__init__()
+        self.factor, self.levels = factor, levels
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = Attend.apply(q, k, v, self.factor, self.levels)
+        return self.out(y.transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("factor", [1.5, 0.0, -1.0])
+def test_a_backward_that_is_not_the_derivative_of_its_forward(factor: float) -> None:
+    finding = only("AS801", OwnBackward(factor), features())
+    assert (finding.evidence["function"], finding.evidence["stage"]) == ("Attend", "k")
+    assert line_of(finding) == marked(__file__, "own backward")
+    if factor:
+        ratio = finding.evidence["backward"] / finding.evidence["derivative"]
+        assert ratio == pytest.approx(factor, rel=1e-3)
+
+
+def test_a_right_backward_and_one_that_goes_straight_through_rounding() -> None:
+    assert not found("AS801", OwnBackward(1.0), features())
+    assert not found("AS801", OwnBackward(1.0, levels=4), features())
 
 
 class Switch(ByHand):

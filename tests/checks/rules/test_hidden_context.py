@@ -262,3 +262,38 @@ def test_blocks_that_leave_out_the_rest() -> None:
     assert finding.source.line == marked(__file__, "blocks")
     assert (finding.evidence["keys"], finding.evidence["tokens"]) == (9, 11)
     assert not found(Blocks(rest=True), features(11))
+
+
+class Read(Causal):
+    """One position of the result is read."""
+
+    def __init__(self, at: int, factor: float = 1.0) -> None:
+        super().__init__()
+        self.at, self.factor = at, factor
+
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Any:
+        return self.factor * super().forward(x, lengths)[:, self.at]  # read
+
+
+class ReadBothWays(Read):
+    def seen(self, length: int, _lengths: Tensor | None) -> Tensor:
+        return torch.ones(length, length, dtype=torch.bool)
+
+
+class BehindClassToken(Read):
+    def forward(self, x: Tensor, lengths: Tensor | None = None) -> Any:
+        return super().forward(torch.cat([x.new_ones(len(x), 1, 24), x], 1), lengths)
+
+
+@pytest.mark.parametrize(("kind", "hidden"), [(Read, 7), (BehindClassToken, 8)])
+def test_a_result_read_where_a_causal_mask_lets_nothing_in(kind: type[Read], hidden: int) -> None:
+    (finding,) = found(kind(0), features())
+    assert finding.evidence["tokens_without_effect"] == hidden
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "read")
+    assert not found(kind(-1), features())
+
+
+def test_a_first_position_that_sees_all_and_a_head_at_zero() -> None:
+    assert not found(ReadBothWays(0), features())
+    assert not found(Read(-1, factor=0.0), features())

@@ -141,3 +141,59 @@ def test_masks_of_windows_in_the_order_of_the_batch(tmp_path: Path) -> None:
     finding = the_finding(tmp_path, WINDOWS.format(shape="3, -1", axis=1))
     assert (finding.code, finding.evidence["batch"]) == ("AS211", 6)
     assert codes(tmp_path, WINDOWS.format(shape="-1, 3", axis=0)) == []
+
+
+BY_PLACE = """
+class Attention(nn.Module):
+    def __init__(self, width=24, heads={heads}):
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.own = nn.Parameter(torch.linspace(0.5, 2.0, heads))
+        self.register_buffer("slopes", 2.0 ** -torch.arange(1.0, heads + 1))
+
+    def forward(self, x):
+        b, n, w = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        apart = torch.arange(n)[None] - torch.arange(n)[:, None]
+        {joins}
+        return (scores.softmax(-1) @ v).transpose(1, 2).reshape(b, n, w)
+
+
+model = Attention().eval()
+inputs = torch.randn({batch}, 7, 24)
+expect = {{"batch_axis": 0}}
+"""
+
+JOINS = (
+    "scores = scores * self.own.view({axes})",
+    "scores = scores - self.slopes.view({axes}) * apart.abs()",
+    "v = v * self.own.sigmoid().view({axes})",
+)
+
+
+@pytest.mark.parametrize("joins", JOINS)
+def test_what_each_head_has_meets_samples(tmp_path: Path, joins: str) -> None:
+    wrong = joins.format(axes="-1, 1, 1, 1") + "  # here"
+    finding = the_finding(tmp_path, BY_PLACE.format(heads=3, batch=3, joins=wrong))
+    assert (finding.code, finding.severity) == ("AS211", "error")
+    assert finding.evidence["axis_of_samples"] == 0
+    assert finding.evidence["moved"] > 1e-3
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
+    right = joins.format(axes="1, -1, 1, 1")
+    assert codes(tmp_path, BY_PLACE.format(heads=3, batch=3, joins=right)) == []
+
+
+@pytest.mark.parametrize(
+    "joins",
+    [
+        "scores = scores + torch.randn(b, self.heads, n, n)",
+        "scores = scores + torch.full((b, 1, 1, n), -0.5)",
+    ],
+    ids=["noise", "the same for all"],
+)
+def test_what_is_drawn_or_the_same_for_all_samples(tmp_path: Path, joins: str) -> None:
+    program = BY_PLACE.format(heads=3, batch=3, joins=joins)
+    assert "AS211" not in codes(tmp_path, program)

@@ -174,3 +174,89 @@ INDEXERS = "self.pick, self.seen = nn.Linear(width, 4), nn.Linear(width, 4)"
 def test_what_only_chooses_the_keys_may_have_no_gradient(tmp_path: Path, best: str) -> None:
     body = INDEXED.format(best=best, result="weights @ v").strip()
     assert found(tmp_path, program(body, INDEXERS), "AS902") == []
+
+
+HOOKED = "y = (q @ k.mT / 4).softmax(-1) @ v; y.requires_grad and y.register_hook({hook}); return y"
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"),
+    [
+        ("torch.zeros_like", True),
+        ("lambda g: g * 0", True),
+        ("lambda g: g.clamp(-0.1, 0.1)", False),
+        ("lambda g: None", False),
+    ],
+)
+def test_hooks_on_tensors(tmp_path: Path, hook: str, told: bool) -> None:  # noqa: FBT001  of the table
+    findings = found(tmp_path, program(HOOKED.format(hook=hook)), "AS902")
+    assert [(code, severity) for code, severity, _ in findings] == [("AS902", "warning")] * told
+
+
+@pytest.mark.parametrize(
+    "table", ["register_full_backward_hook", "register_full_backward_pre_hook"]
+)
+def test_hooks_on_modules_and_on_what_is_frozen(tmp_path: Path, table: str) -> None:
+    init = "self.o = nn.Linear(width, width)"
+    body = "return x + self.o((q @ k.mT / 4).softmax(-1) @ v)"
+    hook = (
+        "def hook(module, *grads):\n"
+        "    return tuple(each * 0 for each in grads[0])  # here\n\n\n"
+        f"model.o.{table}(hook)\n"
+    )
+    finding = only(tmp_path, program(body, init) + hook, "AS902")
+    assert finding.evidence["hook"] == "hook"
+    assert {"q.weight", "k.weight", "v.weight"} <= set(finding.evidence["parameters"])
+    assert finding.evidence["without_it"] > 0
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
+    frozen = "model.v.weight.register_hook(torch.zeros_like)\n"
+    assert found(tmp_path, program(body, init) + frozen, "AS902") == []
+
+
+CHECKPOINTED = """
+from torch.utils.checkpoint import checkpoint
+
+
+class Attention(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(width, width) for _ in range(3))
+        self.first, self.last = nn.Linear(width, width), nn.Linear(width, {out})
+
+    def attend(self, x):
+        return (self.q(x) @ self.k(x).mT / 4).softmax(-1) @ self.v(x)
+
+    def forward(self, x):
+        {first}
+        return self.last(checkpoint(self.attend, x, use_reentrant={reentrant}))  # here
+
+
+model = Attention()
+inputs = torch.randn(2, 6, 16)
+"""
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")  # that is the fault
+def test_reentrant_checkpoints_that_get_nothing_to_send_gradients_to(tmp_path: Path) -> None:
+    lost = {"first": "pass", "reentrant": "True"}
+    finding = only(tmp_path, CHECKPOINTED.format(**lost, out=3), "AS902")
+    assert finding.severity == "warning"
+    assert {"q.weight", "v.bias"} <= set(finding.evidence["parameters"])
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")  # that is the fault
+def test_a_checkpoint_in_what_may_be_a_part_of_a_larger_model(tmp_path: Path) -> None:
+    program = CHECKPOINTED.format(first="pass", reentrant="True", out=16)
+    assert only(tmp_path, program, "AS902").severity == "note"
+
+
+@pytest.mark.parametrize(
+    ("first", "reentrant"),
+    [("pass", "False"), ("x = self.first(x)", "True"), ("x = x.requires_grad_()", "True")],
+)
+def test_checkpoints_that_hand_gradients_on(tmp_path: Path, first: str, reentrant: str) -> None:
+    program = CHECKPOINTED.format(first=first, reentrant=reentrant, out=3)
+    assert found(tmp_path, program, "AS902") == []

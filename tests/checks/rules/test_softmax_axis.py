@@ -42,6 +42,20 @@ class Twice(ByHand):
         return once.softmax(-1)  # second softmax
 
 
+class OverHeadsAndKeys(ByHand):
+    def weights(self, scores: Tensor) -> Tensor:
+        b, h, n, m = scores.shape
+        flat = scores.transpose(1, 2).reshape(b, n, h * m)
+        return flat.softmax(-1).view(b, n, h, m).transpose(1, 2)  # over heads and keys
+
+
+class HeadsSummed(OverHeadsAndKeys):
+    """Parts of one row under one softmax, summed behind v."""
+
+    def context(self, weights: Tensor, v: Tensor) -> Tensor:
+        return (weights @ v).sum(1, keepdim=True).expand_as(v)
+
+
 class Renormalised(ByHand):
     def weights(self, scores: Tensor) -> Tensor:
         slots = scores.softmax(-2) + 1e-8
@@ -76,6 +90,7 @@ class AdditivePooling(nn.Module):
         (OverQueries, "over queries", "queries"),
         (OverHeads, "over heads", "heads"),
         (OverBatch, "over batch", "batch"),
+        (OverHeadsAndKeys, "over heads and keys", "heads and keys together"),
         (SumOverQueries, "sum over queries", "queries"),
     ],
 )
@@ -106,7 +121,7 @@ def test_pooling_over_one_entry_or_over_the_batch(dim: int, size: int) -> None:
     assert line_of(finding) == marked(__file__, "pooling")
 
 
-@pytest.mark.parametrize("kind", [ByHand, Renormalised, Sigmoid, DualSoftmax])
+@pytest.mark.parametrize("kind", [ByHand, Renormalised, Sigmoid, DualSoftmax, HeadsSummed])
 def test_other_ways_to_weigh_are_left_alone(kind: type[ByHand]) -> None:
     assert not found("AS101", kind(), features())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -154,3 +155,42 @@ class Dummy(Layer):
 
 def test_a_sequence_that_nothing_is_there_for_is_not_astray() -> None:
     assert not found("AS107", Dummy(), INPUTS | {"text": features(length=5, seed=2)})
+
+
+class Halves(nn.Module):
+    """Keys and values that may come from two sequences of one length."""
+
+    def __init__(self, keys: str, values: str) -> None:
+        super().__init__()
+        self.keys, self.values = keys, values
+        self.q, self.k, self.v = (nn.Linear(24, 24) for _ in range(3))
+
+    def forward(self, x: Tensor, memory: Tensor) -> Tensor:
+        given = {"x": x, "memory": memory}
+        q = self.q(x)
+        k = self.k(given[self.keys])  # keys
+        v = self.v(given[self.values])  # own values
+        return (q @ k.mT / 24**0.5).softmax(-1) @ v  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "mark"), [("memory", "x", "own values"), ("x", "memory", "keys")]
+)
+def test_keys_and_values_of_two_sequences(keys: str, values: str, mark: str) -> None:
+    inputs = {"x": features(), "memory": features(seed=1)}
+    finding = only("AS107", Halves(keys, values), inputs)
+    assert (finding.evidence["keys_from"], finding.evidence["values_from"]) == (keys, values)
+    assert line_of(finding) == marked(__file__, mark)
+    assert not found("AS107", Halves("memory", "memory"), inputs)
+
+
+class Unnamed(Halves):
+    """The other sequence is not called a memory: features and coordinates, say."""
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        return super().forward(x, places)
+
+
+def test_two_sequences_of_which_none_is_a_memory() -> None:
+    inputs = {"x": features(), "places": features(seed=1)}
+    assert not found("AS107", Unnamed("x", "memory"), inputs)

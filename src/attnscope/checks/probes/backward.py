@@ -12,7 +12,7 @@ from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Backward", "backward"]
+__all__ = ["Backward", "backward", "weighted"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ def backward(subject: Subject) -> Backward:
     ]
     tensors = subject.base.tape.tensors
     wanted = [(v, tensors[v]) for v in dict.fromkeys(values) if tensors[v].requires_grad]
-    loss = _weighted(outputs)
+    loss = weighted(outputs)
     asked = [*(t for _, t in wanted), *trained.values()]
     try:
         found = torch.autograd.grad(loss, asked, allow_unused=True, retain_graph=True)
@@ -73,7 +73,7 @@ def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def _weighted(outputs: Iterable[Tensor]) -> Tensor:
+def weighted(outputs: Iterable[Tensor]) -> Tensor:
     """Return the outputs weighted by fixed random numbers, summed."""
     generator = torch.Generator().manual_seed(0)
     total = torch.zeros((), dtype=torch.float64)

@@ -35,8 +35,8 @@ class MemoryChanged:
     """What follows from changing every token of one sequence.
 
     largest: how far an output moves at most; noise: what is rounding. reads: indices of the calls
-    whose k or v move; values: of those whose v moves; asks: whose q moves. entered: the modules
-    that were called.
+    whose k or v move; keys, values: of those whose k, whose v moves; asks: whose q moves. entered:
+    the modules that were called.
     """
 
     stream: Stream
@@ -46,6 +46,7 @@ class MemoryChanged:
     asks: frozenset[int] = frozenset()
     entered: tuple[Entered, ...] = field(default=())
     values: frozenset[int] = frozenset()
+    keys: frozenset[int] = frozenset()
 
     @property
     def is_still(self) -> bool:
@@ -104,7 +105,16 @@ def _follow(subject: Subject, stream: Stream, given: Given) -> MemoryChanged:
     entered: tuple[Entered, ...] = ()
     if largest <= subject.noise and subject.model is not None:
         entered = _entered(subject, given)
-    return MemoryChanged(stream, largest, subject.noise, reads, reached["q"], entered, reached["v"])
+    return MemoryChanged(
+        stream,
+        largest,
+        subject.noise,
+        reads,
+        reached["q"],
+        entered,
+        values=reached["v"],
+        keys=reached["k"],
+    )
 
 
 def _reached(subject: Subject, stream: Stream, given: Given) -> dict[str, frozenset[int]]:

@@ -10,6 +10,7 @@ from attnscope.capture.tape import Tape
 from attnscope.checks.subject.subject import Subject
 
 __all__ = [
+    "STEPS",
     "behind",
     "contents",
     "first_cut",
@@ -26,7 +27,7 @@ _COMPARES = frozenset(
 )
 
 
-_STEPS = frozenset("round sign floor ceil trunc fix heaviside bernoulli".split())
+STEPS = frozenset("round sign floor ceil trunc fix heaviside bernoulli".split())
 """Functions whose derivative is zero everywhere."""
 
 
@@ -74,7 +75,7 @@ def first_cut(
     for operation in way:
         if alive.isdisjoint(operation.values()) or _SHAPE_ALONE.search(operation.name):
             continue
-        steps = operation.name.rstrip("_") in _STEPS
+        steps = operation.name.rstrip("_") in STEPS
         if not steps and any(tape.tensors[v].requires_grad for v in operation.defines):
             alive.update(operation.defines)
         elif cut is None:

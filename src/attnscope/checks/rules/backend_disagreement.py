@@ -10,6 +10,7 @@ from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.checks.probes.other_implementation import Parting
+    from attnscope.checks.residual.own_backward import OwnBackward
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -18,7 +19,10 @@ __all__ = ["RULE"]
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.backends import backends
     from attnscope.checks.probes.other_implementation import other_implementation
+    from attnscope.checks.residual.own_backward import own_backwards
 
+    for each in own_backwards(subject):
+        yield _of_backward(each)
     told = backends(subject)
     try:
         parting = other_implementation(subject)
@@ -71,6 +75,26 @@ def _of_implementation(found: Parting) -> Finding:
     )
 
 
+def _of_backward(found: OwnBackward) -> Finding:
+    return RULE.found(
+        f"{found.function}.backward is not the derivative of its forward: along one direction of "
+        f"{found.stage} it says {found.said:.3g}, central differences of the forward in float64 "
+        f"say {found.true:.3g}",
+        {
+            "function": found.function,
+            "stage": found.stage,
+            "backward": found.said,
+            "derivative": found.true,
+        },
+        source=found.source,
+        call=found.call,
+        fix=(
+            "Compare it with torch.autograd.gradcheck in float64: ds = p * (dp - (dp * p).sum(-1, "
+            "keepdim=True)), and the scale of q·k belongs into dq and dk both."
+        ),
+    )
+
+
 RULE = Rule(
     code="AS801",
     name="backend-disagreement",
@@ -78,7 +102,7 @@ RULE = Rule(
     what=(
         "A model has two ways to compute its attention (a fused kernel and a manual one, with and "
         "without weights, train and eval), and they give different results on the same inputs, "
-        "beyond rounding."
+        "beyond rounding. Or its own backward is not the derivative of its forward."
     ),
     why=(
         "Which one runs depends on the device, on a flag, on the length or on whether weights are "
@@ -98,7 +122,8 @@ RULE = Rule(
         "q, k and v, in float64 (0.1 %). A Hugging Face model is run whole by its other "
         "attn_implementation (eager or sdpa; eager, for a function of one's own), with padding "
         "where its inputs can have some, and compared at real tokens: 4 times the noise, and 1e-4 "
-        "of the largest entry."
+        "of the largest entry. The backward of a torch.autograd.Function that holds attention is "
+        "compared with central differences of its forward in float64 (2 %)."
     ),
     limits=(
         "Only backends of this machine are run, and whole models of no more than 60 million "

@@ -18,7 +18,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.visibility import hiding
 
     told = set()
-    for finding in _by_order(subject):
+    for finding in (*_by_order(subject), *_by_readout(subject)):
         told.add(finding.call)
         yield finding
     for each in hiding.hidden_as_padding(subject):
@@ -74,6 +74,25 @@ def _by_order(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _by_readout(subject: Subject) -> Iterator[Finding]:
+    """Tell a result that is read at the one position that sees nothing but itself."""
+    from attnscope.checks.visibility.readout import first_alone
+    from attnscope.checks.visibility.tokens import sequence_of
+
+    stream = sequence_of(subject)
+    alone = first_alone(subject, stream) if stream is not None else None
+    if alone is not None:
+        yield RULE.found(
+            f"the result is read at the first position, which sees itself alone: changing all "
+            f"{alone.hidden} tokens behind it moves no output at all"
+            f"{f', changing the first one by {alone.moved:.2g}' if alone.moved else ''}",
+            {"tokens_without_effect": alone.hidden, "moved_by_the_first": alone.moved},
+            source=alone.source,
+            call=alone.call,
+            fix=_FIX_OF_READOUT,
+        )
+
+
 def _rest(subject: Subject, stream: Stream) -> Iterator[Finding]:
     """Tell the tokens at the end that attention in blocks leaves out."""
     from attnscope.checks.visibility.tail import tail_left_out
@@ -96,6 +115,11 @@ def _found(each: Hidden, message: str, why: str) -> Finding:
     return RULE.found(message, evidence, source=each.line, call=each.layer.call)
 
 
+_FIX_OF_READOUT = (
+    "Read the last real position, x[:, -1] or x[range(batch), lengths - 1], or the mean of all; or "
+    "leave out the causal mask, where the first position is to sum the others up."
+)
+
 RULE = Rule(
     code="AS212",
     name="hidden-context",
@@ -103,7 +127,7 @@ RULE = Rule(
     what=(
         "Positions that should be visible are not: a causal mask in a model that is meant to see "
         "both ways, real tokens that are masked as padding, or a causal mask that hides each "
-        "position from itself."
+        "position from itself. Or a result is read where a causal mask lets nothing in."
     ),
     why=(
         "Nothing breaks; the model works with part of its context and is quietly worse. The first "
@@ -119,7 +143,9 @@ RULE = Rule(
         "held, once as they are and once close to zero, so that a saturated softmax hides nothing: "
         "what does not move is not attended to. The rule fires where all later positions are "
         "hidden though expect or the code says causal=False, where a real token is hidden from all "
-        "queries, and where a causal mask hides the diagonal and so leaves the first row empty."
+        "queries, and where a causal mask hides the diagonal and so leaves the first row empty. "
+        "Also where no output moves with any token but the first, since a causal mask hides the "
+        "others from it."
     ),
     limits=(
         "Sparse and windowed attention hides on purpose; nothing is said unless all later "

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from attnscope.calls.source import Source
     from attnscope.checks.probes.foreign_masks import ForeignMask
     from attnscope.checks.probes.lone_masks import LoneMask
+    from attnscope.checks.structure.by_place import ByPlace
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -22,6 +23,7 @@ _MOST_SHOWN = 4
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.foreign_masks import foreign_masks
     from attnscope.checks.probes.lone_masks import lone_masks
+    from attnscope.checks.structure.by_place import by_place
 
     told: set[int] = set()
     reasons: list[Skipped] = []
@@ -35,7 +37,11 @@ def _check(subject: Subject) -> Iterator[Finding]:
         yield from (_of_lone(m) for m in lone_masks(subject) if m.seen.call.index not in told)
     except Skipped as skipped:
         reasons.append(skipped)
-    if len(reasons) > 1:
+    try:
+        yield from (_of_place(each) for each in by_place(subject) if each.call.index not in told)
+    except Skipped as skipped:
+        reasons.append(skipped)
+    if len(reasons) > 2:
         raise reasons[0]
 
 
@@ -81,6 +87,31 @@ def _of_lone(each: LoneMask) -> Finding:
     )
 
 
+def _of_place(each: ByPlace) -> Finding:
+    heads = each.call.heads
+    many = (
+        f"there are as many samples as heads ({heads})"
+        if heads == each.samples
+        else f"there are {each.samples} samples"
+    )
+    return RULE.found(
+        f"{each.shape} joins {each.meets} here: axis {each.axis} are the samples of the batch, and "
+        f"no input decides which one gets what; {many}. With its entries in another order outputs "
+        f"move by up to {each.moved:.2g}",
+        {
+            "shape": list(each.shape),
+            "meets": list(each.meets),
+            "axis_of_samples": each.axis,
+            "batch": each.samples,
+            "heads": heads,
+            "moved": each.moved,
+        },
+        source=each.source or each.call.source,
+        call=each.call,
+        fix=_FIX_OF_PLACE,
+    )
+
+
 def _line(each: ForeignMask) -> Source:
     """Return where the mask is tiled, else where it meets the scores."""
     from attnscope.checks.masking.lines import tiling_behind
@@ -94,12 +125,18 @@ def _line(each: ForeignMask) -> Source:
     return first or each.seen.call.source
 
 
+_FIX_OF_PLACE = (
+    "Give what each head has of its own an axis of one sample: bias[None], or "
+    "view(1, heads, 1, 1) for scores (batch, heads, queries, keys)."
+)
+
 RULE = Rule(
     code="AS211",
     name="mask-broadcast",
     severity="error",
     what=(
-        "The mask of one sample meets the scores of another: it is tiled in the wrong order over "
+        "The mask of one sample meets the scores of another, or the bias of one head meets a "
+        "sample: it is tiled in the wrong order over "
         "heads or beams, or an axis is missing and it broadcasts over heads or queries because "
         "sizes happen to agree."
     ),
@@ -116,11 +153,14 @@ RULE = Rule(
     proof=(
         "What one sample's mask says is turned into its opposite, and the operations that make the "
         "mask are run again: the rule fires where other samples then hide other keys, while some "
-        "rows of the sample itself do not."
+        "rows of the sample itself do not. What no input decides (a bias, a slope, a temperature "
+        "for each head) must not differ from sample to sample: the rule fires where it does, and "
+        "outputs move when its entries change places."
     ),
     limits=(
         "Needs a batch of two or more, and an input (mask, lengths, padding ids) of which the mask "
-        "is made. A bias without any hidden pair is not looked at."
+        "is made. What differs by sample, and is made of no parameter, counts only where there are "
+        "as many samples as heads."
     ),
     sources=(
         "https://github.com/ArrowLuo/CLIP4Clip/issues/22",

@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
+    from attnscope.checks.residual.checkpointed import Lost
     from attnscope.checks.residual.cutting import Cut
+    from attnscope.checks.residual.hooked import Hooked
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.residual.cutting import cut_calls, cut_scores, still_calls
+    from attnscope.checks.residual.checkpointed import lost_in_checkpoints
+    from attnscope.checks.residual.cutting import still_calls
+    from attnscope.checks.residual.hooked import hooked_parameters
     from attnscope.checks.residual.numbers import left_parameters
-    from attnscope.checks.residual.starved import dead_products, starved_parameters
+    from attnscope.checks.residual.starved import dead_products
 
-    told = False
-    for cut in cut_calls(subject):
-        told = True
-        yield _of_cut(cut)
-    if not told:
-        for cut in cut_scores(subject):
-            told = True
-            yield _of_cut(cut)
-    if not told:
-        for cut in starved_parameters(subject):
-            yield _of_starved(cut)
+    lost = [*lost_in_checkpoints(subject)]
+    yield from (_of_checkpoint(each) for each in lost)
+    yield from _of_cuts(subject, {name for each in lost for name in each.parameters})
+    for hooked in hooked_parameters(subject):
+        yield _of_hook(hooked)
     for cut in left_parameters(subject):
         yield _of_left(cut)
     for cut in dead_products(subject):
@@ -56,6 +54,19 @@ def _check(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _of_cuts(subject: Subject, lost: Collection[str]) -> Iterator[Finding]:
+    """Tell what cuts the way back: to q and k as a whole, else to single parameters not `lost`."""
+    from attnscope.checks.residual.cutting import cut_calls, cut_scores
+    from attnscope.checks.residual.starved import starved_parameters
+
+    for cuts in (cut_calls, cut_scores, starved_parameters):
+        make = _of_starved if cuts is starved_parameters else _of_cut
+        found = [cut for cut in cuts(subject) if not lost or set(cut.parameters) - set(lost)]
+        yield from (make(cut) for cut in found)
+        if found:
+            return
+
+
 def _of_starved(cut: Cut) -> Finding:
     names = ", ".join(cut.parameters[:4])
     more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
@@ -69,6 +80,42 @@ def _of_starved(cut: Cut) -> Finding:
         },
         source=cut.source,
         module=cut.parameters[0].rpartition(".")[0].rpartition(".")[0],
+    )
+
+
+def _of_hook(found: Hooked) -> Finding:
+    names = ", ".join(found.parameters[:4])
+    more = f" and {len(found.parameters) - 4} more" if len(found.parameters) > 4 else ""
+    return RULE.found(
+        f"the backward hook {found.hook} hands on zeros: {names}{more} get a gradient of exactly 0 "
+        f"(up to {found.without:.2g} where it is left out)",
+        {"hook": found.hook, "parameters": list(found.parameters), "without_it": found.without},
+        source=found.source,
+        module=found.parameters[0].rpartition(".")[0],
+        fix=(
+            "Return None from a hook that only looks, and the gradient itself from one that "
+            "changes it; to freeze a part, say requires_grad_(False)."
+        ),
+    )
+
+
+def _of_checkpoint(lost: Lost) -> Finding:
+    names = ", ".join(lost.parameters[:4])
+    more = f" and {len(lost.parameters) - 4} more" if len(lost.parameters) > 4 else ""
+    part = (
+        "; in a larger model, whose earlier layers learn, it would be right" if lost.a_part else ""
+    )
+    return RULE.found(
+        f"checkpoint(use_reentrant=True) is given no tensor that needs a gradient: in train mode "
+        f"{names}{more} get none, without it up to {lost.without:.2g}{part}",
+        {"parameters": list(lost.parameters), "without_it": lost.without},
+        source=lost.source,
+        module=lost.parameters[0].rpartition(".")[0],
+        severity="note" if lost.a_part else "warning",
+        fix=(
+            "Say use_reentrant=False, or x.requires_grad_() (model.enable_input_require_grads()) "
+            "before the first checkpoint."
+        ),
     )
 
 
@@ -143,7 +190,10 @@ RULE = Rule(
         "One backward of a fixed random cotangent through the run in eval mode: the rule fires "
         "where autograd has no way to both q and k (or gives exact zeros because both are zero) "
         "while v receives a gradient; or to a parameter that the output depends on, while others "
-        "of the same attention receive one; or where two factors of a product are both all zero."
+        "of the same attention receive one; or where two factors of a product are both all zero. "
+        "Where a gradient is exactly zero, a run without a backward hook has to give one; where a "
+        "reentrant checkpoint is given nothing that needs a gradient, a run without it in train "
+        "mode."
     ),
     limits=(
         "Gradients that are merely small, as those of saturated weights, are another rule's "

@@ -15,7 +15,7 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.structure.streams import astray
+    from attnscope.checks.structure.streams import astray, divided
 
     for found in astray(subject):
         name = found.unread.stream.name
@@ -42,7 +42,22 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=found.source,
             call=found.call,
         )
+    for each in divided(subject):
+        where = each.call.module or "the model"
+        yield RULE.found(
+            f"the keys of {where} come from {each.keys}, its values from {each.values}: with every "
+            f"token of {each.keys} changed k moves, and with every token of {each.values} v, not k",
+            {"keys_from": each.keys, "values_from": each.values},
+            source=each.source,
+            call=each.call,
+            fix=_FIX_OF_HALVES,
+        )
 
+
+_FIX_OF_HALVES = (
+    "Project k and v from the same sequence: self.cross(query=x, key=memory, value=memory), "
+    "k, v = self.to_kv(memory).chunk(2, -1)."
+)
 
 RULE = Rule(
     code="AS107",
@@ -51,7 +66,7 @@ RULE = Rule(
     what=(
         "Cross-attention whose keys and values are made from its own queries' sequence instead of "
         "the context: the decoder reads itself, and the encoder's output, the text or the memory "
-        "is never looked at."
+        "is never looked at. Or one of the two is: keys of the memory with values of its own."
     ),
     why=(
         "Shapes fit, self-attention learns something, and conditioning has no effect: captions "
@@ -66,7 +81,9 @@ RULE = Rule(
         "in float64, no k and no v of any call moves at all. The line is that of the call of the "
         "outermost module that no longer receives the sequence, or of the projection of k where "
         "all of them do. Also: a call that reads its own sequence beside projected keys and values "
-        "of the other one that nothing uses, where its sister in the same module reads across."
+        "of the other one that nothing uses, where its sister in the same module reads across; and "
+        "a call of which the k moves with one sequence, and the v with another, one of them named "
+        "as a memory."
     ),
     limits=(
         "A gate at zero hides the effect and not the reading, so it is no finding. An input that "

@@ -46,7 +46,13 @@ _NOT_ONE = 1e-3
 """How far the sums of rows must be from one to be called wrong."""
 
 _SUMS = frozenset("sum logsumexp".split())
-_AXES = {"queries": 2, "heads": 1, "batch": 0}
+_AXES = {
+    "queries": (2,),
+    "heads": (1,),
+    "batch": (0,),
+    "heads and keys together": (1, 3),
+    "samples and keys together": (0, 3),
+}
 _E = 2.718281828459045
 
 
@@ -97,6 +103,8 @@ def wrong_axis(subject: Subject, call: Call) -> WrongAxis | None:
     if float((rows - 1).abs().max()) < _NOT_ONE:
         return None
     axis = next((name for name in _AXES if _sums_to_one(weights, _AXES[name])), None)
+    if axis is not None and len(_AXES[axis]) > 1 and _is_summed(subject, call, _AXES[axis][0]):
+        return None  # the parts of one row, which is put together again behind v
     if axis is None and call.recipe.normaliser_axis in _AXES and not call.recipe.after:
         axis = call.recipe.normaliser_axis
     if axis is None:
@@ -113,10 +121,22 @@ def wrong_axis(subject: Subject, call: Call) -> WrongAxis | None:
     )
 
 
-def _sums_to_one(weights: Tensor, axis: int) -> bool:
-    if weights.shape[axis] < 2:
+def _is_summed(subject: Subject, call: Call, axis: int) -> bool:
+    """Return whether outputs are the same with the context in another order along an axis."""
+    base, located = subject.base, subject.located(call)
+    main = next(iter(base.outputs.values()), None)
+    if located is None or main is None or not base.is_faithful:
+        return True
+    turned = located.value("context").detach().flip(axis)
+    after = base.wide_output(main, located.write("context", turned))
+    gap = (after - base.wide_output(main)).abs().nan_to_num(0.0, 0.0, 0.0)
+    return not gap.numel() or float(gap.max()) <= subject.noise
+
+
+def _sums_to_one(weights: Tensor, axes: tuple[int, ...]) -> bool:
+    if any(weights.shape[axis] < 2 for axis in axes):
         return False
-    sums = weights.sum(axis)
+    sums = weights.sum(axes)
     sums = sums[sums.isfinite() & (sums != 0)]
     return bool(sums.numel()) and float((sums - 1).abs().max()) < _ONE
 

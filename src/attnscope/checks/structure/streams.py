@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.caller import line_of_call
 from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.probes.memory_changed import MemoryChanged, memory_changed
+from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.reading import path_back
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
-__all__ = ["Astray", "astray"]
+__all__ = ["Astray", "Divided", "astray", "divided"]
 
 _CROSS = re.compile(
     r"cross|(enc|encoder)_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
@@ -36,6 +43,64 @@ class Astray:
     what: str
     source: Source
     values_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Divided:
+    """A call whose keys are made of one sequence, and its values of another one."""
+
+    call: Call
+    keys: str
+    values: str
+    source: Source
+
+
+def divided(subject: Subject) -> Iterator[Divided]:
+    """Iterate over the calls that read one half of a memory, and the other half of their own.
+
+    The memory has to be called so: nothing else says that its values are what is to be read.
+    """
+    changes = memory_changed(subject)
+    for memory in [each for each in changes if each.stream.memory]:
+        for own in [each for each in changes if not each.stream.memory]:
+            name, other = memory.stream.name, own.stream.name
+            for call in subject.calls:
+                index = call.index
+                if index not in own.asks or subject.located(call) is None:
+                    continue
+                if index in memory.keys - own.keys and index in own.values:
+                    yield Divided(call, name, other, _line_of_half(subject, call, "v"))
+                elif index in own.keys - memory.keys and index in memory.values - own.values:
+                    yield Divided(call, other, name, _line_of_half(subject, call, "k"))
+
+
+def _line_of_half(subject: Subject, call: Call, side: str) -> Source:
+    """Return the line that calls a module with q, k and v apart, or that projects one of them."""
+    module, located = subject.module(call.module), subject.located(call)
+    received = located.received if located is not None else {}
+    if module is not None and call.module and {"k", "v"} <= set(received):
+        tensors = [subject.base.tape.tensors[received[each]] for each in ("k", "v")]
+        if all(_is_handed(subject, module, tensor) for tensor in tensors):
+            return line_of_call(subject, call.module) or call.source
+    return _line_of_projection(subject, call, side)
+
+
+def _is_handed(subject: Subject, module: nn.Module, tensor: Tensor) -> bool:
+    """Return whether a module is called with three tensors or more, this one as it is."""
+    found: list[bool] = []
+
+    def look(_module: nn.Module, args: Any, kwargs: Any) -> None:
+        given = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
+        same = any(t.shape == tensor.shape and torch.equal(t, tensor) for t in given)
+        found.append(same and len(given) > 2)
+
+    handle = module.register_forward_pre_hook(look, with_kwargs=True)
+    try:
+        with contextlib.suppress(Skipped):
+            subject.raw()
+    finally:
+        handle.remove()
+    return found[:1] == [True]
 
 
 def astray(subject: Subject) -> Iterator[Astray]:

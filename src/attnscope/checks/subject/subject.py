@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from attnscope.calls.call import Call
 from attnscope.calls.trace import Trace
 from attnscope.checks.rule import Skipped
+from attnscope.checks.subject.checkpoints import opened_checkpoints
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.intent import Intent, causal_intent
 from attnscope.checks.subject.reading import read_roles
@@ -133,7 +134,7 @@ class Subject:
 
     def _watched(self, given: Given, *, train: bool, graded: bool) -> Side:
         args, kwargs = given.arguments()
-        with restored(self.run, given.values), self._mode(train=train):
+        with restored(self.run, given.values), self._mode(train=train), opened_checkpoints():
             seeded(self.seed)
             return watch(Watched(self.name, self.run), args, kwargs, self.seed, graded=graded)
 
