@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnscope.checks.probes.later_tokens import LaterTokens, Leak
     from attnscope.checks.subject.subject import Subject
     from attnscope.checks.visibility.future import Future
+    from attnscope.differ.sides.side import Side
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
@@ -31,9 +32,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if subject.crash is not None:
         yield _of_crash(subject, probed, leak, intent.why)
         return
-    side = None
-    if all(each.mode == "train mode" for each in probed.leaks):
-        side = subject.watched(subject.given, train=True)
+    side = _side(subject, probed)
     found = list(future_seen(subject, probed.stream, side))
     for each in found:
         yield RULE.found(
@@ -55,6 +54,15 @@ def _check(subject: Subject) -> Iterator[Finding]:
         )
     elif not subject.base.located:
         yield _of_unseen(subject, probed, leak, intent.why)
+
+
+def _side(subject: Subject, probed: LaterTokens) -> Side | None:
+    """Return the run that shows the leak; None: the base run does."""
+    if probed.without is not None:
+        return subject.watched(subject.given.with_values(**{probed.without: None}))
+    if all(each.mode == "train mode" for each in probed.leaks):
+        return subject.watched(subject.given, train=True)
+    return None
 
 
 def _of_unseen(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Finding:
