@@ -22,7 +22,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.masking.polarity import (
         inverted_bits,
         inverted_input,
+        inverted_marks,
         inverted_padding,
+        only_later,
         upside_down,
     )
     from attnscope.checks.masking.seen import seen_by
@@ -42,13 +44,16 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 yield _of_padding(subject, seen, found, padding)
                 break
         else:
-            named = inverted_input(subject, seen)
+            named = inverted_input(subject, seen) or inverted_marks(subject, seen)
             if named is not None:
                 yield _of_input(seen, *named)
-            elif subject.causal is not None and subject.causal.value:
-                found = upside_down(subject, seen)
-                if found is not None and not _goes_both_ways(all_seen):
-                    yield _of_triangle(subject, seen, found, subject.causal.why)
+                continue
+            found, why = None, "none sees itself, and some see nothing"
+            if subject.causal is not None and subject.causal.value:
+                found, why = upside_down(subject, seen), subject.causal.why
+            found = found or only_later(seen)
+            if found is not None and not _goes_both_ways(all_seen):
+                yield _of_triangle(subject, seen, found, why)
 
 
 def _of_unrecorded(subject: Subject) -> Iterator[Finding]:
