@@ -139,7 +139,8 @@ def _line(fill: PaddingFill, entry: Entry) -> tuple[Source, str | None]:
     inputs = [subject.input_value(n) for n in names if n in subject.given.values]
     hides: list[Hide] = [hide for hide in seen.hides if depends(seen, hide, inputs)]
     if hides:
-        return line_of_making(seen, hides[0], inputs, fill.real), None
+        real = fill.real if fill.tokens is None else fill.tokens
+        return line_of_making(seen, hides[0], inputs, real), None
     return line_of_absent(seen, inputs)
 
 
