@@ -154,13 +154,15 @@ RULE = Rule(
         "times its distance from the same run in float64) depends on them. Then each attention is "
         "run by itself in float64 with single tokens changed and its queries held, so that the "
         "pairs which really attend are known; the line is that of the first operation that makes "
-        "such a pair visible, or of the softmax where nothing is masked."
+        "such a pair visible, or of the softmax where nothing is masked. Of a model with a config "
+        "that takes a padding mask or none, both are run."
     ),
     limits=(
         "Runs where expect, the config, names or the code say that the model is causal. Without "
         "any attention that leaks the line is that of the first other operation which mixes "
         "positions: a convolution, a norm or a mean over time. What expect declares as a prefix "
-        "may see itself both ways."
+        "may see itself both ways. Of two sequences that each attend to themselves, the one that "
+        "looks back is the decoder's, and the other one may look ahead."
     ),
     sources=(
         "https://github.com/pytorch/tutorials/issues/2478",

@@ -179,7 +179,9 @@ RULE = Rule(
         "The keys that each query sees are read off the operations that hide them, and checked "
         "against the weights in float64: the rule fires where they are exactly the padded ones, in "
         "every sample that has both, or exactly those at and after the query in a model that is "
-        "meant to be causal."
+        "meant to be causal. It also fires, whatever is meant, where queries see later keys alone, "
+        "none itself, and some nothing at all; and where a mask of anything else than tokens, of "
+        "pixels say, hides all keys when nothing is marked as padding, and none when all is."
     ),
     limits=(
         "Needs to know which tokens are padding, or that the model is causal. Where some layers "

@@ -172,7 +172,8 @@ RULE = Rule(
     limits=(
         "Which tokens are padding follows from expect padding, from a mask's name or values, from "
         "padding_idx of an embedding or from the config; where nothing says it, nothing is "
-        "checked. Convolutions and recurrences, which mix neighbours on purpose, are left alone."
+        "checked. Convolutions and recurrences, which mix neighbours on purpose, are left alone. "
+        "Where several frames make one token, no token may be made of real frames and padding."
     ),
     sources=(
         "https://github.com/hyunwoongko/transformer/pull/40",

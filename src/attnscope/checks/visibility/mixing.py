@@ -20,11 +20,14 @@ from attnscope.errors import AttnscopeError
 
 __all__ = ["line_of_mixing"]
 
+_TURNS = frozenset({"flip", "fliplr", "flipud"})
+
 
 def line_of_mixing(subject: Subject, stream: Stream, cut: int) -> Source | None:
     """Return the line of the first operation that mixes tokens from the cut on with those before.
 
-    None: it can't be told.
+    None: it can't be told; or the sequence is turned round, to be read backwards, where nobody
+    declared that it is read forwards.
     """
     start = value_in(subject.base, subject.given, stream.name)
     length = stream.length(subject.given)
@@ -37,10 +40,14 @@ def line_of_mixing(subject: Subject, stream: Stream, cut: int) -> Source | None:
     except (AttnscopeError, RuntimeError, Skipped):
         return None
     operation = first_mixing(subject.base.tape, _readable(entries, length), Allowed(late))
-    if operation is None:
+    if operation is None or (operation.name in _TURNS and not _is_declared(subject)):
         return None
     own = next((each for each in additive_of(subject) if each.softmax is operation), None)
     return own.line_by_query if own is not None else _mask_of(subject, operation)
+
+
+def _is_declared(subject: Subject) -> bool:
+    return subject.causal is not None and subject.causal.declared
 
 
 def _mask_of(subject: Subject, operation: Operation) -> Source | None:
