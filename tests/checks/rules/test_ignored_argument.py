@@ -73,13 +73,13 @@ def test_a_mask_that_is_not_handed_on(tmp_path: Path) -> None:
 
 
 FUNCTION = """
-def attend(q, k, v, window=None, causal=False):  # here
+def attend(q, k, v, window=None, causal=False):
     n = q.shape[1]
     far = torch.arange(n)[:, None] - torch.arange(n)
     hidden = far < 0
     if {reads}:
         hidden = hidden | (far >= window)
-    return (q @ k.mT / 4).masked_fill(hidden, -1e9).softmax(-1) @ v
+    return (q @ k.mT / 4).masked_fill(hidden, -1e9).softmax(-1) @ v  # here
 
 
 class Model(nn.Module):

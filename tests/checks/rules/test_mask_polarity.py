@@ -159,3 +159,61 @@ def test_a_mask_of_pairs_against_its_own_name(tmp_path: Path) -> None:
     finding = the_finding(tmp_path, PAIRS.format(hidden="visible"))
     assert (finding.code, finding.evidence["input"]) == ("AS205", "visible")
     assert codes(tmp_path, PAIRS.format(hidden="~visible")) == []
+
+
+STEPS = """
+class Frames(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.qkv, self.place = nn.Linear(width, 3 * width), nn.Embedding(12, width)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x + self.place.weight).chunk(3, dim=-1)
+        frame = torch.arange(12) // {size}
+        shown = {shown}
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=shown)  # here
+
+
+model = Frames().eval()
+inputs = torch.randn(2, 12, 16)
+"""
+
+
+def test_a_mask_with_steps_is_upside_down_whatever_is_meant(tmp_path: Path) -> None:
+    seen = "frame[:, None] >= frame"
+    finding = the_finding(tmp_path, STEPS.format(size=4, shown=f"~({seen})"))
+    assert finding.code == "AS205"
+    assert codes(tmp_path, STEPS.format(size=4, shown=seen)) == []
+    ahead = "frame[:, None] <= frame"  # backwards, with the frame itself
+    assert codes(tmp_path, STEPS.format(size=4, shown=ahead)) == []
+    others = "frame[:, None] != frame"  # none sees itself, and all see something
+    assert codes(tmp_path, STEPS.format(size=4, shown=others)) == []
+
+
+PIXELS = """
+class Detector(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.body, self.asks = nn.Conv2d(3, width, 2, 2), nn.Parameter(torch.randn(5, width))
+
+    def forward(self, pictures, padding):
+        x = self.body(pictures).flatten(2).mT
+        padded = padding[:, ::2, ::2].flatten(1)[:, None]
+        scores = self.asks @ x.mT / 4
+        return scores.masked_fill({hidden}, -1e9).softmax(-1) @ x  # here
+
+
+model = Detector().eval()
+padding = torch.zeros(2, 8, 12, dtype=torch.bool)
+padding[0, :, 6:] = padding[1, 4:] = True
+inputs = {{"pictures": torch.randn(2, 3, 8, 12), "padding": padding}}
+expect = {{"padding": "padding {meaning}"}}
+"""
+
+
+@pytest.mark.parametrize(("meaning", "right"), [("drop", "padded"), ("keep", "~padded")])
+def test_a_mask_of_pixels(tmp_path: Path, meaning: str, right: str) -> None:
+    wrong = right[1:] if right.startswith("~") else f"~{right}"
+    finding = the_finding(tmp_path, PIXELS.format(hidden=wrong, meaning=meaning))
+    assert finding.code == "AS205"
+    assert codes(tmp_path, PIXELS.format(hidden=right, meaning=meaning)) == []

@@ -61,7 +61,7 @@ def _found(subject: Subject, seen: Seen) -> Empty | None:
         lost = int(subject.output.isnan().sum())
         return _made("nan", hollow, float("nan"), lost) if lost else None
     given = torch.where(rows[..., None], weights, torch.zeros_like(weights)).nan_to_num(0.0)
-    spread = rows & (given.amax(-1) > NOTHING)
+    spread = rows & (given.amax(-1) > NOTHING) & ~_falls_back(given)
     lost = _lost_by_user(subject)
     if lost:
         return _made("nan", rows, float("nan"), lost)
@@ -73,6 +73,16 @@ def _found(subject: Subject, seen: Seen) -> Empty | None:
     other = spot.write(torch.where(spread[..., None], fresh, context))
     reaches = _reached(subject, seen, spread, {value: other})
     return _made("uniform", spread, float(given.max()), reaches) if reaches else None
+
+
+def _falls_back(weights: Tensor) -> Tensor:
+    """Return the rows whose whole weight lies on the query's own key, (batch, heads, queries).
+
+    A fill that is weaker there than elsewhere lets a token see itself where it sees nothing else.
+    """
+    if weights.shape[-1] != weights.shape[-2]:
+        return torch.zeros(weights.shape[:-1], dtype=torch.bool)
+    return weights.diagonal(dim1=-2, dim2=-1) >= 1 - NOTHING
 
 
 def _lost_by_user(subject: Subject) -> int:

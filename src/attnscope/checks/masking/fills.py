@@ -13,6 +13,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.lines import line_of
 from attnscope.checks.masking.hides import DEEP, Hide, is_zero_one
+from attnscope.checks.masking.lines import behind
 from attnscope.checks.masking.seen import NOTHING, Seen
 from attnscope.checks.subject.subject import Subject
 
@@ -72,9 +73,23 @@ def weak_fills(seen: Seen) -> Iterator[Weak]:
         kind, line = _kind(seen, hide), _weakened(seen, hide)
         if kind == "weak" and line is None and _is_low_enough(seen, hide):
             continue  # other scores, which it never met, gave them weight
-        source = line or hide.operation.source
+        made = _made(seen, hide) if kind == "weak" else None
+        source = line or made or hide.operation.source
         yield Weak(hide, kind, float(kept.max()), count, int(hidden.sum()), source)
         return
+
+
+def _made(seen: Seen, hide: Hide) -> Source | None:
+    """Return the line at which an added mask that is made of others gets its numbers."""
+    if hide.kind != "bias" or hide.value is None:
+        return None
+    tensors = seen.subject.base.tape.tensors
+    final = tensors[hide.value].detach().squeeze()
+    for operation in behind(seen, hide):
+        made = tensors[operation.defines[0]].detach().squeeze()
+        if made.shape == final.shape and torch.equal(made, final):
+            return operation.source
+    return None
 
 
 def _is_low_enough(seen: Seen, hide: Hide) -> bool:

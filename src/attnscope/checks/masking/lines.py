@@ -9,6 +9,7 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.capture.trail import LAYOUT
 from attnscope.checks.caller import line_in_common_owner, users_line
 from attnscope.checks.masking.frames import Frame, frames_at, line_of_missing, line_of_wrong
 from attnscope.checks.masking.hides import DEEP, Hide
@@ -82,7 +83,24 @@ def _making(
         sides = (tensor != 0, tensor == 0)
         right = real is not None and any(torch.equal(side, real) for side in sides)
         if two and not right and operation.source is not None:
-            return operation.source
+            return _of_lengths(seen, operation, reached, real) or operation.source
+    return None
+
+
+def _of_lengths(
+    seen: Seen, compared: Operation, reached: set[int], real: Tensor | None
+) -> Source | None:
+    """Return where the lengths that positions are compared with were made, if they are wrong."""
+    tape = seen.subject.base.tape
+    for value in compared.values() if real is not None else ():
+        maker = tape.maker.get(value)
+        while maker is not None and maker.name in LAYOUT | {"long", "int"}:
+            maker = tape.maker.get(next(maker.values(), -1))
+        if maker is None or real is None or reached.isdisjoint(maker.defines):
+            continue
+        lengths = tape.tensors[maker.defines[0]].detach().flatten()
+        if lengths.numel() == len(real) and bool((lengths != real.sum(1).to(lengths)).any()):
+            return maker.source
     return None
 
 

@@ -15,8 +15,17 @@ from attnscope.checks.masking.sides import Sides, sides_of
 from attnscope.checks.subject import names as habits
 from attnscope.checks.subject.roles import Padding
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
-__all__ = ["Inverted", "inverted_bits", "inverted_input", "inverted_padding", "upside_down"]
+__all__ = [
+    "Inverted",
+    "inverted_bits",
+    "inverted_input",
+    "inverted_marks",
+    "inverted_padding",
+    "only_later",
+    "upside_down",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,6 +98,23 @@ def upside_down(subject: Subject, seen: Seen) -> Inverted | None:
     return None
 
 
+def only_later(seen: Seen) -> Inverted | None:
+    """Return whether the queries of a square call see nothing but later keys, some nothing at all.
+
+    That is what a mask with steps (frames, a prefix, a window) shows when it is read the other way
+    round: it was to show the diagonal, of which it shows no entry.
+    """
+    hidden, call = seen.effective, seen.call
+    if hidden is None or call.queries != call.keys or call.queries < 3 or seen.turned:
+        return None
+    shown, ones = ~hidden, torch.ones(call.queries, call.keys, dtype=torch.bool)
+    later = int((shown & ones.triu(1)).sum())
+    if not later or bool((shown & ones.tril()).any()) or bool(shown.any(-1).all()):
+        return None
+    alone = next((h for h in seen.hides if bool((seen.part(h) | ~ones.tril()).all())), None)
+    return Inverted(alone, later, int((hidden & ones.tril()).sum()), 0)
+
+
 def _across_documents(subject: Subject, seen: Seen) -> Iterator[Tensor]:
     """Yield all but the earlier tokens of a query's own document, (batch, 1, queries, keys)."""
     name = subject.roles.documents
@@ -131,6 +157,48 @@ def inverted_input(subject: Subject, seen: Seen) -> tuple[Inverted, str] | None:
                 shown = int((~kept).sum())
                 return Inverted(hide, shown, int(kept.sum()), 0), name
     return None
+
+
+def inverted_marks(subject: Subject, seen: Seen) -> tuple[Inverted, str] | None:
+    """Return whether a mask hides all where its input marks nothing, and the other way round.
+
+    That is asked of masks that are not laid out as tokens are: of the pixels of a picture, say.
+    """
+    told = {padding.name for padding in subject.roles.padding}
+    for name in subject.roles.masks:
+        given, value = subject.given.values.get(name), subject.input_value(name)
+        meaning = _meaning(subject, name)
+        if name in told or meaning is None or value is None or not isinstance(given, Tensor):
+            continue
+        real = given != 0 if meaning == "keep" else given == 0
+        for hide in seen.hides if bool(real.any()) and not bool(real.all()) else ():
+            if not depends(seen, hide, [value]) or hide.value is None:
+                continue
+            marks = [torch.ones_like(given), torch.zeros_like(given)]  # keep: all real, all not
+            marks = marks if meaning == "keep" else marks[::-1]
+            none, every = (_part_with(seen, hide, value, each) for each in marks)
+            if none is not None and every is not None and bool(none.all() & ~every.any()):
+                hidden = seen.part(hide)
+                return Inverted(hide, int((~hidden).sum()), int(hidden.sum()), 0), name
+    return None
+
+
+def _meaning(subject: Subject, name: str) -> str | None:
+    declared, _, meaning = str(subject.expect.get("padding") or "").partition(" ")
+    if declared == name:
+        return meaning if meaning in {"keep", "drop"} else None
+    return habits.mask_meaning(name)
+
+
+def _part_with(seen: Seen, hide: Hide, value: int, mask: Tensor) -> Tensor | None:
+    """Return what an operation hides where an input is another one."""
+    if hide.value is None:
+        return None
+    try:
+        made = seen.subject.base.tape.run([hide.value], {value: mask}, wide=False)
+        return seen.part(hide, made[hide.value])
+    except UNREADABLE:
+        return None
 
 
 def _padding_name(subject: Subject) -> str | None:

@@ -1,7 +1,8 @@
 """Which keys of a call are padding, and which are real tokens, where keys are no longer tokens.
 
-Where a token in front, a learned key or several keys a token were put in, the keys don't lie where
-the tokens do. A change of padded tokens alone then shows which keys are padding.
+Where a token in front, a learned key or several keys a token were put in, or several tokens made
+one key, the keys don't lie where the tokens do. A change of padded tokens alone then shows which
+keys are padding.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def sides_of(subject: Subject, seen: Seen, padding: Padding) -> Sides | None:
     call, real = seen.call, padding.real(subject.given)
     if tuple(real.shape) == (call.batch, call.keys):
         found: Sides | None = Sides(real, ~real)
-    elif call.batch != real.shape[0] or call.keys < real.shape[1] or not bool((~real).any()):
+    elif call.batch != real.shape[0] or not bool((~real).any()):
         return None
     else:
         key = ("sides", padding.name, call.batch, call.keys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.source import Source
+from attnscope.checks.caller import users_line
 from attnscope.checks.lines import is_installed
 from attnscope.checks.masking.frames import Frame, unread
 from attnscope.checks.masking.hides import HIGH
@@ -30,7 +30,10 @@ _MOST = 6
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """One argument that a function takes and never reads; value: what it was given, if anything."""
+    """One argument that a function takes and never reads; value: what it was given, if anything.
+
+    source: the line of the softmax, which does without it.
+    """
 
     name: str
     function: str
@@ -59,7 +62,8 @@ def unused_arguments(subject: Subject) -> Iterator[Unused]:
             for name in _told(frame):
                 if (name, frame.name) not in known and not _is_kept(seen, frame.arguments[name]):
                     known.add((name, frame.name))
-                    yield Unused(name, frame.name, _definition(frame), seen, _shown(frame, name))
+                    at = users_line(subject, call.module, line)
+                    yield Unused(name, frame.name, at, seen, _shown(frame, name))
 
 
 def _is_kept(seen: Seen, value: Any) -> bool:
@@ -100,16 +104,6 @@ def _says_something(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value and "causal" in name
     return isinstance(value, (int, float)) and bool(_NUMBERS.search(name))
-
-
-def _definition(frame: Frame) -> Source:
-    line = frame.code.co_firstlineno
-    while line < frame.line and not linecache.getline(frame.file, line).lstrip().startswith(
-        ("def ", "async def ")
-    ):
-        line += 1
-    text = linecache.getline(frame.file, line).strip()
-    return Source(frame.file, line, frame.code.co_qualname, text)
 
 
 def _shown(frame: Frame, name: str) -> str | None:

@@ -131,5 +131,6 @@ def _opposite(subject: Subject, name: str, tensor: Tensor, row: Tensor) -> Tenso
         return ~row
     if (padding is not None and padding.meaning == "lengths") or habits.is_lengths(name):
         return (tensor.max() - row).to(tensor.dtype)
-    is_mask = habits.is_mask(name) or padding is not None
+    beside = subject.roles.stream(name) is None  # edges of a graph, say
+    is_mask = habits.is_mask(name) or padding is not None or beside
     return 1 - row if is_mask and bool(((tensor == 0) | (tensor == 1)).all()) else None

@@ -18,6 +18,7 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import along, other_tokens
 from attnscope.checks.visibility.prefix import prefix_of
+from attnscope.checks.visibility.sequences import decoded, goes_along
 from attnscope.checks.visibility.tokens import by_token, real_tokens, sequence_of, value_in
 from attnscope.errors import AttnscopeError
 
@@ -69,6 +70,7 @@ class LaterTokens:
     cuts: the first tokens that were changed, one after another; noise: what an entry may move by
     rounding. own: how far outputs from the cut on moved (0: the change did nothing). leaks: the
     modes in which earlier outputs moved, each at the cut where most did; modes: all that were run.
+    without: the mask that was left out there, where no output moves with it.
     """
 
     stream: Stream
@@ -77,6 +79,7 @@ class LaterTokens:
     own: float
     leaks: tuple[Leak, ...]
     modes: tuple[str, ...]
+    without: str | None = None
 
 
 @probe
@@ -123,7 +126,41 @@ def later_tokens(subject: Subject) -> LaterTokens:
     if not leaks and subject.base.roundoff > _COARSE:
         modes.append(EXACTLY)
         leaks += _exactly(subject, stream, cuts[0], (batch_axis, token_axis))
-    return LaterTokens(stream, tuple(cuts), subject.noise, own, tuple(leaks), tuple(modes))
+    without = None if leaks else _optional_mask(subject, stream)
+    if without is not None:
+        found = _unmasked(subject, stream, without, (batch_axis, token_axis))
+        leaks, without = found, without if found else None
+    return LaterTokens(stream, tuple(cuts), subject.noise, own, tuple(leaks), tuple(modes), without)
+
+
+def _optional_mask(subject: Subject, stream: Stream) -> str | None:
+    """Return the padding mask of a library's model that may as well be left out, if it was given.
+
+    Only a model with a config: others may get their causal mask by such an argument.
+    """
+    padding = subject.roles.padding_of(stream)
+    if padding is None or not padding.given or not hasattr(subject.config, "model_type"):
+        return None
+    taken = next((p for p in subject.given.parameters if p.name == padding.name), None)
+    return padding.name if taken is not None and taken.default is None else None
+
+
+def _unmasked(
+    subject: Subject, stream: Stream, name: str, axes: tuple[int | None, int]
+) -> list[Leak]:
+    """Return the leak that shows where a mask of padding, which masks more, is left out."""
+    cut = stream.length(subject.given) // 2
+    late = _late(subject, stream, cut)
+    changed = changed_at(subject, stream, late)
+    try:
+        before, after = (
+            subject.main_output(given.with_values(**{name: None}))
+            for given in (subject.given, changed)
+        )
+    except Skipped:
+        return []
+    early = by_token(gap_of(before, after), *axes).masked_fill(late, 0.0)
+    return _leak(subject, early, f"eval mode, without {name}", cut)
 
 
 def _exactly(
@@ -168,7 +205,7 @@ def _sequence(subject: Subject) -> Stream:
     decodes = stream.name.startswith(("decoder", "tgt", "target"))
     if getattr(subject.config, "is_encoder_decoder", False) and not decodes:
         raise Skipped("the decoder's own tokens are not among the inputs: give decoder_input_ids")
-    return stream
+    return decoded(subject, stream) if len(subject.roles.streams) > 1 else stream
 
 
 def _cuts(subject: Subject, length: int) -> Iterator[int]:
@@ -209,7 +246,8 @@ def changed_at(subject: Subject, stream: Stream, where: Tensor) -> Given:
     for other in subject.roles.streams:
         count = other.length(given)
         keys = other.memory and other.name in _KEYS and count >= length
-        if other.name == stream.name or keys or (not other.memory and count == length):
+        beside = not other.memory and count == length and goes_along(subject, stream, other)
+        if other.name == stream.name or keys or beside:
             first = torch.zeros(where.shape[0], count - length, dtype=torch.bool)
             given = other_tokens(subject, other, torch.cat((first, where), 1), given)
     return given

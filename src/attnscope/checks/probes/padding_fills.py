@@ -12,9 +12,11 @@ from attnscope.calls.call import Call
 from attnscope.calls.evidence import Spot
 from attnscope.calls.program import Operation
 from attnscope.checks.influence import differs, moved
+from attnscope.checks.masking.coarser import coarser
 from attnscope.checks.masking.pooling import pooling_of
 from attnscope.checks.masking.refilling import refilled
 from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
+from attnscope.checks.masking.sides import Sides
 from attnscope.checks.masking.taken_out import is_read_by_another, taken_out
 from attnscope.checks.masking.unrecorded import Unrecorded, unrecorded_of
 from attnscope.checks.probe import probe
@@ -51,7 +53,8 @@ class PaddingFill:
     tokens or samples did; of: which. entry: the call where it enters; pooling: else the operation
     behind all calls where it does. unrecorded: attention that is no call, where it does. share:
     what padding holds moves nothing, but it takes a share
-    of the softmax: outputs move when padded keys are taken out.
+    of the softmax: outputs move when padded keys are taken out. tokens: which of the tokens that
+    attention sees are real, where the model makes fewer of them: (batch, keys).
     """
 
     subject: Subject
@@ -65,6 +68,7 @@ class PaddingFill:
     pooling: Operation | None
     share: bool = False
     unrecorded: Unrecorded | None = None
+    tokens: Tensor | None = None
 
     @property
     def leaks(self) -> bool:
@@ -222,20 +226,35 @@ def _read(
     at: int,
 ) -> PaddingFill:
     changed, of = _judged(subject, padding, real, moved_output, output)
+    sides = coarser(subject, padding, output) if of == "nothing" else None
+    tokens = sides.real if sides is not None else real
+    if sides is not None:
+        changed, of = _judged_coarsely(subject, sides, moved_output), "tokens"
     entry = pooling = unrecorded = None
     largest, scale = 0.0, 0.0
     if bool(changed.any()):
         entries = moved(subject.base.tape, values)
-        entry = next(_entries_of_calls(subject, real, entries), None)
+        entry = next(_entries_of_calls(subject, tokens, entries), None)
         if entry is None:
             unrecorded = unrecorded_of(subject, real)
         if entry is None and unrecorded is None and of == "samples":
             pooling = pooling_of(subject, padding.stream, real)
         largest, scale = _gap(subject, at, values)
     count = int(changed.count_nonzero())
-    return PaddingFill(
-        subject, padding, real, largest, scale, count, of, entry, pooling, unrecorded=unrecorded
-    )
+    found = (largest, scale, count, of, entry, pooling)
+    tokens_at = tokens if sides is not None else None
+    return PaddingFill(subject, padding, real, *found, unrecorded=unrecorded, tokens=tokens_at)
+
+
+def _judged_coarsely(subject: Subject, sides: Sides, entries: Tensor) -> Tensor:
+    """Return which tokens that were made of real ones alone moved, (batch, tokens)."""
+    main = subject.roles.main
+    usual = main.batch_axis if main is not None and main.batch_axis is not None else 0
+    fits = [a for a, n in enumerate(entries.shape) if n == sides.real.shape[1] and a != usual]
+    if not fits:
+        return torch.zeros_like(sides.real)
+    flat = entries.movedim((usual, fits[0]), (0, 1)).flatten(2).any(-1)
+    return flat & sides.real & sides.mixed[:, None]
 
 
 def _judged(

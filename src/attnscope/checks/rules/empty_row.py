@@ -100,8 +100,8 @@ RULE = Rule(
     ),
     limits=(
         "Rows that nobody reads (padded queries) are left alone, and so are kernels that give "
-        "zeros for such rows. Only the given inputs are looked at: another batch may have empty "
-        "rows that this one has not."
+        "zeros for such rows, and rows in which a weaker fill leaves a token to itself. Only the "
+        "given inputs are looked at: another batch may have empty rows that this one has not."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/103749",

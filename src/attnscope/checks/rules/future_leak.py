@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from attnscope.checks.probes.later_tokens import LaterTokens, Leak
     from attnscope.checks.subject.subject import Subject
     from attnscope.checks.visibility.future import Future
+    from attnscope.differ.sides.side import Side
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
@@ -31,9 +32,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if subject.crash is not None:
         yield _of_crash(subject, probed, leak, intent.why)
         return
-    side = None
-    if all(each.mode == "train mode" for each in probed.leaks):
-        side = subject.watched(subject.given, train=True)
+    side = _side(subject, probed)
     found = list(future_seen(subject, probed.stream, side))
     for each in found:
         yield RULE.found(
@@ -67,6 +66,15 @@ _FIX_OF_OTHERS = (
 def _statement(place: Source) -> str:
     """Return the text of a line without its comment."""
     return place.code.partition("  #")[0].strip() or str(place)
+
+
+def _side(subject: Subject, probed: LaterTokens) -> Side | None:
+    """Return the run that shows the leak; None: the base run does."""
+    if probed.without is not None:
+        return subject.watched(subject.given.with_values(**{probed.without: None}))
+    if all(each.mode == "train mode" for each in probed.leaks):
+        return subject.watched(subject.given, train=True)
+    return None
 
 
 def _of_unseen(subject: Subject, probed: LaterTokens, leak: Leak, why: str) -> Finding:
@@ -158,13 +166,15 @@ RULE = Rule(
         "times its distance from the same run in float64) depends on them. Then each attention is "
         "run by itself in float64 with single tokens changed and its queries held, so that the "
         "pairs which really attend are known; the line is that of the first operation that makes "
-        "such a pair visible, or of the softmax where nothing is masked."
+        "such a pair visible, or of the softmax where nothing is masked. Of a model with a config "
+        "that takes a padding mask or none, both are run."
     ),
     limits=(
         "Runs where expect, the config, names or the code say that the model is causal. Without "
         "any attention that leaks the line is that of the first other operation which mixes "
         "positions: a convolution, a norm or a mean over time. What expect declares as a prefix "
-        "may see itself both ways."
+        "may see itself both ways. Of two sequences that each attend to themselves, the one that "
+        "looks back is the decoder's, and the other one may look ahead."
     ),
     sources=(
         "https://github.com/pytorch/tutorials/issues/2478",

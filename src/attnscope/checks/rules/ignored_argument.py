@@ -11,6 +11,7 @@ from attnscope.checks.rule import Rule, Skipped
 if TYPE_CHECKING:
     from attnscope.calls.call import Call
     from attnscope.calls.source import Source
+    from attnscope.checks.masking.seen import Seen
     from attnscope.checks.masking.unused import Unused
     from attnscope.checks.probes.toggled_arguments import Toggled
     from attnscope.checks.subject.subject import Subject
@@ -131,8 +132,9 @@ def _line(subject: Subject, name: str) -> tuple[Source | None, Call | None, str]
     value = subject.given.values[name]
     size = value.shape[-1] if isinstance(value, Tensor) and value.dim() > 1 else None
     fits = [s for s in all_seen if size in {None, s.call.keys}]
+    fits = [s for s in fits if _reads(subject, s, name)] or fits
     bare = [s for s in fits if not s.hides]
-    seen = next(iter(bare or [s for s in all_seen if not s.hides] or all_seen))
+    seen = next(iter(bare or fits or [s for s in all_seen if not s.hides] or all_seen))
     call = seen.call if fits else None
     line, missing = line_of_absent(seen) if dropped is None else (dropped, None)
     if is_installed(line.file) and not is_installed(seen.call.source.file):
@@ -140,6 +142,18 @@ def _line(subject: Subject, name: str) -> tuple[Source | None, Call | None, str]
     if dropped is not None:
         return dropped, call, "; this line is the last that reads it"
     return line, call, f"; {missing} is left out here" if missing is not None else ""
+
+
+def _reads(subject: Subject, seen: Seen, name: str) -> bool:
+    """Return whether the keys of a call are made of the sequence that a mask speaks of."""
+    from attnscope.checks.subject.padded import stream_of
+
+    stream = stream_of(name, subject.given, subject.roles)
+    spots = seen.course.located.spots.get("k", []) if seen.course is not None else []
+    value = subject.input_value(stream.name) if stream is not None else None
+    keys = tuple(each for each, _ in spots)
+    behind = subject.base.tape.program.needed(keys, {})
+    return value in {*keys, *(each for operation in behind for each in operation.needs)}
 
 
 def _lost(subject: Subject, name: str) -> Source | None:

@@ -22,7 +22,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.masking.polarity import (
         inverted_bits,
         inverted_input,
+        inverted_marks,
         inverted_padding,
+        only_later,
         upside_down,
     )
     from attnscope.checks.masking.seen import seen_by
@@ -42,13 +44,16 @@ def _check(subject: Subject) -> Iterator[Finding]:
                 yield _of_padding(subject, seen, found, padding)
                 break
         else:
-            named = inverted_input(subject, seen)
+            named = inverted_input(subject, seen) or inverted_marks(subject, seen)
             if named is not None:
                 yield _of_input(seen, *named)
-            elif subject.causal is not None and subject.causal.value:
-                found = upside_down(subject, seen)
-                if found is not None and not _goes_both_ways(all_seen):
-                    yield _of_triangle(subject, seen, found, subject.causal.why)
+                continue
+            found, why = None, "none sees itself, and some see nothing"
+            if subject.causal is not None and subject.causal.value:
+                found, why = upside_down(subject, seen), subject.causal.why
+            found = found or only_later(seen)
+            if found is not None and not _goes_both_ways(all_seen):
+                yield _of_triangle(subject, seen, found, why)
 
 
 def _of_unrecorded(subject: Subject) -> Iterator[Finding]:
@@ -174,7 +179,9 @@ RULE = Rule(
         "The keys that each query sees are read off the operations that hide them, and checked "
         "against the weights in float64: the rule fires where they are exactly the padded ones, in "
         "every sample that has both, or exactly those at and after the query in a model that is "
-        "meant to be causal."
+        "meant to be causal. It also fires, whatever is meant, where queries see later keys alone, "
+        "none itself, and some nothing at all; and where a mask of anything else than tokens, of "
+        "pixels say, hides all keys when nothing is marked as padding, and none when all is."
     ),
     limits=(
         "Needs to know which tokens are padding, or that the model is causal. Where some layers "

@@ -139,7 +139,8 @@ def _line(fill: PaddingFill, entry: Entry) -> tuple[Source, str | None]:
     inputs = [subject.input_value(n) for n in names if n in subject.given.values]
     hides: list[Hide] = [hide for hide in seen.hides if depends(seen, hide, inputs)]
     if hides:
-        return line_of_making(seen, hides[0], inputs, fill.real), None
+        real = fill.real if fill.tokens is None else fill.tokens
+        return line_of_making(seen, hides[0], inputs, real), None
     return line_of_absent(seen, inputs)
 
 
@@ -171,7 +172,8 @@ RULE = Rule(
     limits=(
         "Which tokens are padding follows from expect padding, from a mask's name or values, from "
         "padding_idx of an embedding or from the config; where nothing says it, nothing is "
-        "checked. Convolutions and recurrences, which mix neighbours on purpose, are left alone."
+        "checked. Convolutions and recurrences, which mix neighbours on purpose, are left alone. "
+        "Where several frames make one token, no token may be made of real frames and padding."
     ),
     sources=(
         "https://github.com/hyunwoongko/transformer/pull/40",

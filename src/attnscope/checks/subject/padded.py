@@ -12,7 +12,7 @@ from attnscope.checks.subject import names as habits
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Padding, Roles, Stream
 
-__all__ = ["paddings"]
+__all__ = ["paddings", "stream_of"]
 
 _DECLARED: tuple[Literal["keep", "drop", "lengths"], ...] = ("keep", "drop", "lengths")
 
@@ -34,7 +34,7 @@ def _declared(given: Given, expect: Mapping[str, Any], roles: Roles) -> Iterator
     name, _, meaning = str(expect.get("padding") or "").partition(" ")
     if not name:
         return
-    stream = roles.stream(name) or _stream_of(name, given, roles)
+    stream = roles.stream(name) or stream_of(name, given, roles)
     if stream is None:
         return
     why, is_given = "declared", given.values.get(name) is not None
@@ -51,7 +51,7 @@ def _masks(given: Given, roles: Roles) -> Iterator[Padding]:
     taken = [p.name for p in given.parameters if given.values.get(p.name) is None]
     for name in (*given.values, *taken):
         value = given.values.get(name)
-        stream = _stream_of(name, given, roles)
+        stream = stream_of(name, given, roles)
         if stream is None or stream.sequence_axis is None:
             continue
         if (
@@ -145,13 +145,20 @@ def _has_decoders_own(name: str, given: Given) -> bool:
     return given.accepts(f"decoder_{name}") or given.accepts(name.replace("src", "tgt", 1))
 
 
-def _stream_of(name: str, given: Given, roles: Roles) -> Stream | None:
+def _first_word(name: str) -> str:
+    return name.lower().partition("_")[0]
+
+
+def stream_of(name: str, given: Given, roles: Roles) -> Stream | None:
     """Return the sequence that a mask speaks of: by its sizes, then by its name."""
     value = given.values.get(name)
     sequences = [s for s in roles.streams if s.sequence_axis is not None]
     if isinstance(value, Tensor):
         fits = [s for s in sequences if s.length(given) in value.shape]
         sequences = fits or sequences
+    named = [s for s in sequences if _first_word(s.name) == _first_word(name)]
+    if len(named) == 1:  # video_pad is that of video
+        return named[0]
     for_memory = habits.is_memory(name.replace("_key_padding_mask", "").replace("_mask", ""))
     memory = [s for s in sequences if s.memory] if for_memory else []
     decoder = name.startswith(("decoder", "tgt"))

@@ -72,9 +72,18 @@ class _Reader:
             (s for s in found if s.kind == "ids"), None
         )
         if lead is None:
-            return found
+            return self._with_common_batch(found)
         batch = lead.batch(self.given)
         return [self._turned(stream, batch, lead) for stream in found]
+
+    def _with_common_batch(self, found: list[Stream]) -> list[Stream]:
+        """Turn sequences of several lengths where only their second axes agree: the samples."""
+        unsure = [s for s in found if s.sequence_axis == 1 and s.batch_axis == 0]
+        first, second = ({self.given.values[s.name].shape[n] for s in unsure} for n in (0, 1))
+        if len(unsure) < len(found) or len(first) < 2 or len(second) > 1 or 1 in first | second:
+            return found
+        why = f"all sequences have {second.pop()} in their second axis, and differ in the first"
+        return [replace(s, batch_axis=1, sequence_axis=0, certain=True, why=why) for s in found]
 
     def _turned(self, stream: Stream, batch: int, lead: Stream) -> Stream:
         shape = self.given.values[stream.name].shape

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.capture.trail import LAYOUT
 from attnscope.checks.caller import line_in_common_owner, users_line
 from attnscope.checks.course import Course, course_of, course_on
+from attnscope.checks.masking.crossed import line_of_crossed
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.layers import Layer
-from attnscope.checks.visibility.making import Pairs, line_of_making, made_wrongly
+from attnscope.checks.visibility.making import Pairs, line_of_making, made_wrongly, maker_of
 from attnscope.checks.visibility.tokens import made_of_inputs
 from attnscope.errors import AttnscopeError
 
@@ -52,8 +52,12 @@ def line_of_pairs(
         made = made_wrongly(course, pairs, of_inputs)
         line = line_of_making(course, pairs, hides=hides, of_inputs=of_inputs)
     elif course.hiding:
-        made = _maker(course, of_inputs)
+        made = maker_of(course, of_inputs)
         line = course.line(made, course.hiding[-1])
+    if made is not None and layer.side is subject.base:
+        crossed = line_of_crossed(subject, made)
+        if crossed is not None:
+            return crossed
     same = [each for each in right if _same(_course(subject, each), course)]
     if same and not (made is not None and _runs_alone(subject, made, same)):
         other = line_in_common_owner(subject, layer.module, [each.module for each in same])
@@ -79,17 +83,6 @@ def gives_weight(layer: Layer, pairs: Tensor) -> bool:
 def _over_heads(sides: Sides, *, ordered: bool) -> Pairs:
     wrong, like, unlike = (each[:, None] for each in sides)
     return Pairs(wrong, like, unlike, ordered)
-
-
-def _maker(course: Course, of_inputs: frozenset[int]) -> Operation | None:
-    """Return what makes the mask that is applied last, but for its layout."""
-    for value in course.joined(course.hiding[-1]):
-        maker = course.tape.maker.get(value)
-        while maker is not None and maker.name in LAYOUT | {"getitem"}:
-            maker = course.tape.maker.get(next(iter(maker.values()), -1))
-        if maker is not None and of_inputs.isdisjoint(maker.values()):
-            return maker
-    return None
 
 
 def _runs_alone(subject: Subject, made: Operation, right: Iterable[Layer]) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import linecache
+from dataclasses import replace
+
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.masking.frames import frames_at
-from attnscope.checks.subject.names import is_causal_name
+from attnscope.checks.subject.names import is_causal_name, is_mask
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["line_of_flag"]
+__all__ = ["line_of_flag", "line_of_keyword"]
 
 
 def line_of_flag(subject: Subject, operation: Operation) -> Source | None:
@@ -31,3 +35,31 @@ def line_of_flag(subject: Subject, operation: Operation) -> Source | None:
         elif found is not None:
             break
     return found
+
+
+def line_of_keyword(line: Source) -> Source:
+    """Return the line of the argument that should mask the future, in a call of several lines.
+
+    That is one named after causality, or a mask that is given as None; else it is `line` itself.
+    """
+    try:
+        tree = ast.parse("".join(linecache.getlines(line.file)))
+    except SyntaxError:
+        return line
+    keywords = [
+        keyword
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and node.lineno == line.line
+        for keyword in node.keywords
+        if keyword.arg is not None and _would_mask(keyword.arg, keyword.value)
+    ]
+    if not keywords:
+        return line
+    at = keywords[0].value.lineno
+    return replace(line, line=at, code=linecache.getline(line.file, at).strip())
+
+
+def _would_mask(name: str, value: ast.expr) -> bool:
+    nothing = isinstance(value, ast.Constant) and value.value is None
+    beside = "padding" in name or "memory" in name or name.startswith("src")
+    return is_causal_name(name) or (nothing and is_mask(name) and not beside)

@@ -13,9 +13,10 @@ from attnscope.checks.course import course_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.faulty_line import gives_weight, line_of_pairs
-from attnscope.checks.visibility.flags import line_of_flag
+from attnscope.checks.visibility.flags import line_of_flag, line_of_keyword
 from attnscope.checks.visibility.layers import Layer, layers_of
 from attnscope.checks.visibility.prefix import prefix_of
+from attnscope.checks.visibility.sequences import goes_along
 from attnscope.checks.visibility.tokens import real_tokens
 from attnscope.differ.sides.side import Side
 
@@ -66,7 +67,7 @@ def all_of_stream(
 def future_seen(subject: Subject, stream: Stream, side: Side | None = None) -> Iterator[Future]:
     """Iterate over the layers of a sequence that let it see the future."""
     every = all_of_stream(subject, stream, side, beside=True)
-    layers = [each for each in every if each.keys <= _MOST]
+    layers = [each for each in every if each.keys <= _MOST and _is_one(subject, stream, each)]
     seen = {id(layer): _seen(subject, stream, layer) for layer in layers}
     right = [layer for layer in layers if not bool(seen[id(layer)].any())]
     for layer in layers:
@@ -78,6 +79,12 @@ def future_seen(subject: Subject, stream: Stream, side: Side | None = None) -> I
         query, key = _furthest(pairs * ahead)
         share = float(pairs.sum()) / max(1, int(later.sum()))
         yield Future(layer, pairs, query, key, share, _line(subject, layer, pairs, right))
+
+
+def _is_one(subject: Subject, stream: Stream, layer: Layer) -> bool:
+    """Return whether all that a layer reads goes along with a sequence: no encoder's does."""
+    others = (s for s in subject.roles.streams if s.name in layer.beside and s is not stream)
+    return layer.own or all(goes_along(subject, stream, other) for other in others)
 
 
 def has_empty_rows(subject: Subject, stream: Stream) -> bool:
@@ -129,6 +136,7 @@ def _line(subject: Subject, layer: Layer, pairs: Tensor, right: list[Layer]) -> 
     line = line_of_pairs(subject, layer, [sides], right, ordered=True)
     course = course_of(subject, layer.call) if layer.side is subject.base else None
     softmax = course.softmax if course is not None else None
-    if softmax is None or softmax.source != line:
+    if softmax is None or course is None:
         return line
-    return line_of_flag(subject, softmax) or line
+    flag = line_of_flag(subject, softmax) if softmax.source == line else None
+    return line if flag is None and course.hiding else line_of_keyword(flag or line)

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from attnscope.calls.source import Source
 from attnscope.checks.caller import line_in_common_owner
+from attnscope.checks.course import course_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.choosing import chooses_by_content
 from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream, hidden_rows
 from attnscope.checks.visibility.layers import Layer, layers_of
+from attnscope.checks.visibility.making import line_of_idle_edit
 from attnscope.checks.visibility.prefix import prefix_of
 from attnscope.checks.visibility.tokens import real_tokens, sequence_of
 
@@ -57,22 +59,37 @@ class Hidden:
 
 def hidden_later(subject: Subject, stream: Stream) -> Iterator[Hidden]:
     """Iterate over layers in which no position sees a later one, though earlier ones are seen."""
-    layers = [each for each in _own_layers(subject, stream) if not bool(each.broken.any())]
-    real = real_tokens(subject, stream)
-    ahead = [_sees_others(each, real, last=True) for each in layers]
-    back = [_sees_others(each, real, last=False) for each in layers]
+    layers = [each for each in _any_own_layers(subject, stream) if not bool(each.broken.any())]
+    reals = [_real_in(subject, stream, each) for each in layers]
+    found = list(zip(layers, reals, strict=True))
+    ahead = [_sees_others(each, real, last=True) for each, real in found]
+    back = [_sees_others(each, real, last=False) for each, real in found]
     if any(a and not b for a, b in zip(ahead, back, strict=True)):
         return  # some layers look ahead alone: the model reads in both directions in turn
-    later = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).triu(1)
-    pairs = later & real[:, :, None] & real[:, None, :]
-    found = list(zip(layers, ahead, back, strict=True))
+    pairs = [_later_of(real) for real in reals]
     wrong = [
-        layer for layer, a, b in found if b and not a and not bool((layer.visible & pairs).any())
+        (layer, later)
+        for layer, later, a, b in zip(layers, pairs, ahead, back, strict=True)
+        if b and not a and not bool((layer.visible & later).any())
     ]
-    right = [layer for layer in layers if layer not in wrong]
-    for layer in wrong:
-        ways = [(pairs, pairs, layer.visible & pairs.mT)]
-        yield Hidden(layer, pairs, line_of_pairs(subject, layer, ways, right))
+    right = [layer for layer in layers if all(layer is not each for each, _ in wrong)]
+    for layer, later in wrong:
+        ways = [(later, later, layer.visible & later.mT)]
+        yield Hidden(layer, later, line_of_pairs(subject, layer, ways, right))
+
+
+def _later_of(real: Tensor) -> Tensor:
+    """Return the pairs of real tokens of which the key is the later one."""
+    later = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).triu(1)
+    return later & real[:, :, None] & real[:, None, :]
+
+
+def _real_in(subject: Subject, stream: Stream, layer: Layer) -> Tensor:
+    """Return which tokens of a layer are real; what the model put in front of a sequence is."""
+    real = real_tokens(subject, stream) if stream.sequence_axis is not None else None
+    extra = layer.keys - (real.shape[1] if real is not None else 0)
+    front = torch.ones(layer.rows.batch, extra, dtype=torch.bool)
+    return front if real is None else torch.cat((front, real), 1)
 
 
 def _sees_others(layer: Layer, real: Tensor, *, last: bool) -> bool:
@@ -126,7 +143,8 @@ def hidden_self(subject: Subject, stream: Stream) -> Iterator[Hidden]:
         first = _edge(real, last=False)
         itself = layer.visible.diagonal(dim1=1, dim2=2)[first].all()
         alone = bool(hidden_rows(layer)[first].all() | itself)
-        if not alone or _blanked(layer, first) or _shares_keys(layer):
+        designed = _blanked(layer, first) or _shares_keys(layer) or _falls_back(layer, first)
+        if not alone or designed:
             continue
         pairs = torch.eye(layer.keys, dtype=torch.bool) & (real & ~first)[:, :, None]
         past = torch.ones(layer.keys, layer.keys, dtype=torch.bool).tril(-1)
@@ -174,15 +192,29 @@ def hidden_prefix(subject: Subject, stream: Stream) -> Iterator[Hidden]:
     """Iterate over the layers in which no token of a declared prefix sees a later one of it."""
     if "prefix" not in subject.expect:
         return
-    prefix, real = prefix_of(subject, stream), real_tokens(subject, stream)
-    later = torch.ones(real.shape[1], real.shape[1], dtype=torch.bool).triu(1)
-    both = (prefix & real)[:, :, None] & (prefix & real)[:, None, :] & later
-    layers = [each for each in _own_layers(subject, stream) if not bool(each.broken.any())]
-    if not bool(both.any()) or any(bool((each.visible & both).any()) for each in layers):
+    layers = [each for each in _any_own_layers(subject, stream) if not bool(each.broken.any())]
+    pairs = [_later_of(_prefix_in(subject, stream, each)) for each in layers]
+    found = list(zip(layers, pairs, strict=True))
+    if not any(bool(both.any()) for both in pairs):
         return
-    for layer in layers:
+    if any(bool((layer.visible & both).any()) for layer, both in found):
+        return
+    for layer, both in found:
+        later = torch.ones(both.shape[1:], dtype=torch.bool).triu(1)
         ways = [(both, later & ~both, layer.visible)]
-        yield Hidden(layer, both, line_of_pairs(subject, layer, ways, []))
+        course = course_of(subject, layer.call)
+        edit = line_of_idle_edit(course) if course is not None else None
+        yield Hidden(layer, both, edit or line_of_pairs(subject, layer, ways, []))
+
+
+def _prefix_in(subject: Subject, stream: Stream, layer: Layer) -> Tensor:
+    """Return the real tokens of the prefix; it counts from the first of joined sequences."""
+    real, said = _real_in(subject, stream, layer), subject.expect["prefix"]
+    extra = layer.keys - stream.length(subject.given)
+    if extra and isinstance(said, int):
+        return real & (torch.arange(layer.keys) < said)
+    front = torch.ones(layer.rows.batch, extra, dtype=torch.bool)
+    return real & torch.cat((front, prefix_of(subject, stream)), 1)
 
 
 def _own_layers(subject: Subject, stream: Stream) -> list[Layer]:
@@ -191,6 +223,21 @@ def _own_layers(subject: Subject, stream: Stream) -> list[Layer]:
         layer
         for layer in all_of_stream(subject, stream, few=True)
         if _FEWEST <= layer.keys == length <= _MOST
+    ]
+
+
+def _any_own_layers(subject: Subject, stream: Stream) -> list[Layer]:
+    """Return the layers in which a sequence, or what a model cuts a picture into, sees itself.
+
+    Tokens of the model's own may lie in front of it where none is padding.
+    """
+    length = stream.length(subject.given)
+    extra = not length or subject.roles.padding_of(stream) is None
+    return [
+        layer
+        for layer in all_of_stream(subject, stream, few=True)
+        if _FEWEST <= layer.keys <= _MOST
+        and (layer.keys == length or (extra and layer.keys > length))
     ]
 
 
@@ -226,6 +273,15 @@ def _shares_keys(layer: Layer) -> bool:
     """Return whether queries are keys: in the Reformer a token would see mostly itself."""
     q, k = layer.call.q, layer.call.k
     return q.shape == k.shape and bool((q - k).abs().max() == 0)
+
+
+def _falls_back(layer: Layer, first: Tensor) -> bool:
+    """Return whether masks hide all from the first position, which then sees itself and no other.
+
+    The fill that hides a token from itself is a weaker one than the others.
+    """
+    itself = torch.eye(layer.keys, dtype=torch.bool).expand(layer.visible.shape)[first]
+    return bool(hidden_rows(layer)[first].all()) and torch.equal(layer.visible[first], itself)
 
 
 def _blanked(layer: Layer, first: Tensor) -> bool:

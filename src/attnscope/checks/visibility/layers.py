@@ -244,6 +244,7 @@ def _layer(subject: Subject, side: Side, calls: list[Located]) -> Layer | None:
         else:
             found = _returned(subject, side, calls, stream)
             if found is not None:
+                found = _before_cut(subject, side, calls, stream, found, given)
                 own = is_own(subject, side, calls, given, found[1])
                 reads = streams_of(subject, side, given)
                 beside = side_by_side(subject, side, calls, found[1], reads)
@@ -292,6 +293,36 @@ def _returned(
             if tokens is not None and tokens.count > 0:
                 return value, tokens
     return None
+
+
+def _before_cut(
+    subject: Subject,
+    side: Side,
+    calls: list[Located],
+    stream: Stream,
+    found: tuple[int, Tokens],
+    given: Mapping[int, Tokens],
+) -> tuple[int, Tokens]:
+    """Return the results as they were before tokens were cut off that had only filled up a block.
+
+    That is where there are as many of them as tokens that can be attended to.
+    """
+    value, rows = found
+    counts = {tokens.count for tokens in given.values()}
+    contexts = {spot for each in calls for spot, _ in each.spots["context"]}
+    for _ in range(STEPS if len(calls) == 1 and rows.count < max(counts) else 0):
+        maker = side.tape.maker.get(value)
+        before = next(iter(maker.values()), value) if maker is not None else value
+        if before == value or not contexts <= set(_behind(side, before, contexts)):
+            break
+        value = before
+        shape = tuple(side.tape.tensors[value].shape)
+        tokens = (
+            _placed(subject, calls[0], value, shape, stream) if len(shape) == FLAT + 1 else None
+        )
+        if tokens is not None and {tokens.count} == counts:
+            return value, tokens
+    return found
 
 
 def _apart(side: Side, value: int) -> int:

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import Course
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Pairs", "line_of_making", "made_wrongly"]
+__all__ = ["Pairs", "line_of_idle_edit", "line_of_making", "made_wrongly", "maker_of"]
 
 _HIDES = -50.0
 """Below this an added number hides: the weight falls under 1e-21."""
@@ -78,6 +79,33 @@ def made_wrongly(
             if _is_wrong(tensor, course, pairs):
                 return operation
     return None
+
+
+def maker_of(course: Course, of_inputs: frozenset[int]) -> Operation | None:
+    """Return what makes the mask that is applied last, but for its layout."""
+    for value in course.joined(course.hiding[-1]):
+        maker = course.tape.maker.get(value)
+        while maker is not None and maker.name in LAYOUT | {"getitem"}:
+            maker = course.tape.maker.get(next(iter(maker.values()), -1))
+        if maker is not None and of_inputs.isdisjoint(maker.values()):
+            return maker
+    return None
+
+
+def line_of_idle_edit(course: Course) -> Source | None:
+    """Return the line that changes a mask in the making in place, and by that nothing in it."""
+    edits = [op for op in course.aside if op.target is not None]
+    wanted = [v for op in edits if op.target is not None for v in (op.target, op.defines[0])]
+    try:
+        made = course.tape.run(wanted, wide=False)
+    except (AttnscopeError, RuntimeError, TypeError):
+        return None
+    idle = (
+        op.source
+        for op in edits
+        if op.target is not None and torch.equal(made[op.target], made[op.defines[0]])
+    )
+    return next((source for source in idle if source is not None), None)
 
 
 def _knows_order(tensor: Tensor, course: Course) -> bool:
