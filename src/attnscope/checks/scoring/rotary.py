@@ -15,7 +15,7 @@ from attnscope.checks.definitions import defined
 from attnscope.checks.scoring.assigned import line_of_argument
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Rotary", "angles_line", "rotary_tables", "turning"]
+__all__ = ["Rotary", "angles_line", "rotary_tables", "table_of", "turning"]
 
 _GEOMETRIC = 1e-3
 """How far the logarithms of frequencies may be from a line, relative to the whole range."""
@@ -116,13 +116,13 @@ def angles_line(subject: Subject, value: int) -> Source | None:
         if operation is None:
             return None
         if operation.name in _PRODUCTS:
-            tables = [name for v in operation.values() if (name := _table_of(subject, v))]
+            tables = [name for v in operation.values() if (name := table_of(subject, v))]
             made = defined(subject.model, tables[0]) if tables and subject.model else None
             return line_of_argument(made) if made is not None else operation.source
     return None
 
 
-def _table_of(subject: Subject, value: int) -> str | None:
+def table_of(subject: Subject, value: int) -> str | None:
     """Return the name of the parameter or buffer that a value is, or a view of."""
     base = subject.base
     for _ in range(8):
