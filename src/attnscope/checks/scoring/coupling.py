@@ -20,9 +20,8 @@ from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Coupled", "coupled"]
 
-_FILLS = -1e4
-"""Scores below are fills of a mask."""
-
+_FILLS = -5e3
+"""Scores below are fills of a mask: -1e4 is a usual one, and scores are added to it."""
 
 _WEIGHT = 1e-3
 """How far a weight must move: a shift that cancels leaves rounding, or what an epsilon makes."""
@@ -135,8 +134,18 @@ def _others(what: _What, stage: Tensor) -> Tensor:
 
 def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     """Return scores with zeros where a mask hides the key in either of them."""
-    hidden = before.isinf() | (before < _FILLS) | after.isinf() | (after < _FILLS)
+    hidden = _is_hidden(before) | _is_hidden(after)
     return before.masked_fill(hidden, 0.0), after.masked_fill(hidden, 0.0)
+
+
+def _is_hidden(scores: Tensor) -> Tensor:
+    return scores.isinf() | (scores < _FILLS)
+
+
+def _of_filled_rows(stages: _Stages) -> Tensor | None:
+    """Return which rows see no key at all: their weights are whatever the fills make of them."""
+    scores = stages.get("scores")
+    return None if scores is None else _is_hidden(scores).all(-1, keepdim=True)
 
 
 def _judged(
@@ -152,6 +161,9 @@ def _judged(
         pair = _others(what, before), _others(what, other[name])
         if name == "scores":
             pair = _shown(*pair)
+        elif (empty := _of_filled_rows(base)) is not None:
+            empty = empty[..., :-1, :] if what == "a later token" else empty[:-1]
+            pair = pair[0].masked_fill(empty, 0.0), pair[1].masked_fill(empty, 0.0)
         gap = (pair[0] - pair[1]).abs().nan_to_num(0.0, 0.0, 0.0)
         moves = differs(*pair).any() if name == "scores" else (gap > _WEIGHT).any()
         if not bool(moves):
