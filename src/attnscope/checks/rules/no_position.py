@@ -123,11 +123,11 @@ class Encoder(nn.Module):
     def __init__(self, vocabulary=50, width=32):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = nn.Embedding(64, width)
+        self.register_buffer("positions", torch.randn(64, width))
         self.layer = nn.TransformerEncoderLayer(width, 4, 64, batch_first=True)
 
     def forward(self, ids):
-        places = self.positions(torch.arange(ids.shape[1]))
+        places = self.positions[: ids.shape[1]]
         return self.layer(self.tokens(ids))
 
 
@@ -143,11 +143,11 @@ class Encoder(nn.Module):
     def __init__(self, vocabulary=50, width=32):
         super().__init__()
         self.tokens = nn.Embedding(vocabulary, width)
-        self.positions = nn.Embedding(64, width)
+        self.register_buffer("positions", torch.randn(64, width))
         self.layer = nn.TransformerEncoderLayer(width, 4, 64, batch_first=True)
 
     def forward(self, ids):
-        places = self.positions(torch.arange(ids.shape[1]))
+        places = self.positions[: ids.shape[1]]
         return self.layer(self.tokens(ids) + places)
 
 
