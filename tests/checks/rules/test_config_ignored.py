@@ -35,7 +35,7 @@ class Configured(ByHand):
         return scores.masked_fill(hidden, float("-inf"))  # mask
 
     def weights(self, scores: Tensor) -> Tensor:
-        return scores.softmax(-1)
+        return scores.softmax(-1)  # uncapped
 
 
 RIGHT = {"scale": 0.25, "cap": 5.0, "window": 3, "base": 5000.0}
@@ -57,7 +57,7 @@ def model(config: dict[str, Any], **how: Any) -> Configured:
     ("how", "setting", "mark"),
     [
         ({"scale": 8**-0.5}, "query_pre_attn_scalar", "scale"),
-        ({"cap": None}, "attn_logit_softcapping", "scale"),
+        ({"cap": None}, "attn_logit_softcapping", "uncapped"),
         ({"window": 99}, "sliding_window", "mask"),
         ({"base": 10000.0}, "rope_theta", "rotary"),
     ],

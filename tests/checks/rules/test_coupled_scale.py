@@ -124,6 +124,20 @@ def test_a_count_over_the_batch() -> None:
     assert not found("AS305", Masking(), {"x": features(), "keep": keep})
 
 
+class PaddedBefore(Masking):
+    """Under a causal edge the queries of padding on the left see nothing but fills."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        seen = torch.ones(7, 7).tril().bool() & self.keep[:, None, None]
+        return q @ k.mT * 8**-0.5 + torch.zeros(seen.shape).masked_fill(~seen, -1e4)
+
+
+def test_rows_that_hold_fills_alone_say_nothing() -> None:
+    keep = torch.ones(3, 7, dtype=torch.bool)
+    keep[1, :3] = False
+    assert not found("AS305", PaddedBefore(), {"x": features(), "keep": keep})
+
+
 def test_what_stays_in_a_row_is_left_alone() -> None:
     for kind in (ByHand, RowSpread):
         assert not found("AS305", kind(), features())

@@ -36,6 +36,14 @@ TABLE = "self.positions = nn.Embedding(20, width)"
         (TABLE, "x = x + self.positions(torch.arange(n) * 0)"),
         ('self.register_buffer("pe", torch.randn(20, width))', "x + self.pe[:n]  # here"),
         (
+            "self.pos_conv = nn.Conv1d(width, width, 3, padding=1)",
+            "places = self.pos_conv(x.mT).mT  # here",
+        ),
+        (
+            "self.pos_proj = nn.Linear(width, width)\n        " + TABLE,
+            "places = self.positions(torch.arange(n)); x = self.pos_proj(x)  # here",
+        ),
+        (
             "self.rel_bias = nn.Parameter(torch.randn(40))",
             (
                 "at = torch.arange(n)[:, None]; gap = at - at  # here\n"
@@ -74,11 +82,30 @@ def test_tokens_without_any_positions_are_a_note(tmp_path: Path) -> None:
         ),  # to be trained
         ("pass", "bias = bias.masked_fill(torch.ones(n, n).triu(1).bool(), -math.inf)"),
         ("self.mix = nn.Conv1d(width, width, 3, padding=1)", "x = self.mix(x.mT).mT"),
+        (
+            "self.pos_conv = nn.Conv1d(width, width, 3, padding=1)",
+            "x = x + self.pos_conv(x.mT).mT",
+        ),
+        ("self.pos_rnn = nn.GRU(width, width, batch_first=True)", "x = x + self.pos_rnn(x)[0]"),
         ("pass", "at = torch.arange(n); bias = -0.1 * (at[None] - at[:, None]).abs()"),
     ],
 )
 def test_order_that_is_known_is_silent(tmp_path: Path, init: str, body: str) -> None:
     assert found(tmp_path, PROGRAM.format(init=init, body=body), "AS501") == []
+
+
+@pytest.mark.parametrize("init", ["self.pos_ffn", "self.pos_proj", "self.position_wise"])
+def test_layers_of_single_tokens_are_no_positions(tmp_path: Path, init: str) -> None:
+    text = PROGRAM.format(init=f"{init} = nn.Linear(width, width)", body=f"x = {init}(x)")
+    assert [severity for _, severity, _ in found(tmp_path, text, "AS501")] == ["note"]
+
+
+def test_a_table_that_nothing_reads_is_missed_where_tokens_come_in(tmp_path: Path) -> None:
+    text = PROGRAM.format(init='self.register_buffer("pe", torch.randn(20, width))', body="pass")
+    text = text.replace("ids.shape[1]", "ids.shape[1]  # here")
+    finding = only(tmp_path, text, "AS501")
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
 
 
 def test_a_model_without_order_is_declared(tmp_path: Path) -> None:

@@ -49,6 +49,22 @@ def test_positions_that_count_padding(tmp_path: Path, result: str) -> None:
     assert finding.source.code.endswith("# here")
 
 
+@pytest.mark.parametrize(("declared", "severity"), [(True, "error"), (False, "note")])
+def test_padding_that_only_the_model_reads(
+    tmp_path: Path, severity: str, *, declared: bool
+) -> None:
+    text = program(COUNTED, "y[:, -1]")
+    text = text.replace("input_ids, attention_mask):", "input_ids):")
+    text = text.replace("real = attention_mask.bool()", "real = input_ids != 0")
+    text = text.replace("nn.Embedding(50, width)", "nn.Embedding(50, width, padding_idx=0)")
+    text = text[: text.index("attention_mask = ")] + (
+        "ids = torch.randint(1, 50, (3, 9))\nids[1, :4] = 0\ninputs = (ids,)\n"
+    )
+    text += 'expect = {"padding": "input_ids pad=0"}\n' if declared else ""
+    findings = found(tmp_path, text, "AS504")
+    assert [(code, level) for code, level, _ in findings] == [("AS504", severity)]
+
+
 def test_positions_that_start_after_the_longest_padding(tmp_path: Path) -> None:
     body = (
         "at = (torch.arange(n) - (~real).sum(1).amax()).clamp(min=0)  # here\n"

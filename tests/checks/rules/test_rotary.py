@@ -39,6 +39,16 @@ class Attention(nn.Module):
 model = Attention().eval()
 inputs = torch.randn(2, 9, 24)
 """
+TURN = """
+class Turn(nn.Module):
+    def forward(self, x):
+        n, d = x.shape[-2:]
+        angle = torch.arange(n)[:, None] * 10000.0 ** (-torch.arange(0, d, 2) / d)
+        angle = torch.cat((angle, angle), -1)
+        return turned(x, angle.cos(), angle.sin())
+
+
+"""
 PLAIN = "q, k = turned(q, twice.cos(), twice.sin()), turned(k, twice.cos(), twice.sin())"
 
 
@@ -64,6 +74,22 @@ PLAIN = "q, k = turned(q, twice.cos(), twice.sin()), turned(k, twice.cos(), twic
             (
                 "q = q * twice.cos() + pairs(q) * twice.sin()  # here\n"
                 "        k = k * twice.cos() + pairs(k) * twice.sin()"
+            ),
+            "no rotation",
+        ),
+        (
+            (
+                "sin = each.sin()\n"
+                "        cos = torch.cat((angle.cos(), angle.cos()), -1)  # here\n"
+                "        q, k = (turned(t, cos, sin, pairs) for t in (q, k))"
+            ),
+            "no rotation",
+        ),
+        (
+            (
+                "cos, sin = twice.cos(), torch.stack((angle.sin(), angle.sin()), -1).flatten(-2)"
+                "  # here\n"
+                "        q, k = (torch.addcmul(t * cos, half(t), sin) for t in (q, k))"
             ),
             "no rotation",
         ),
@@ -96,11 +122,34 @@ def test_what_breaks_distances(tmp_path: Path, body: str, kind: str) -> None:
     assert finding.source.code.endswith("# here")
 
 
+def test_a_module_that_turns_is_called_for_one_side(tmp_path: Path) -> None:
+    text = PROGRAM.replace("class Attention", TURN + "class Attention", 1)
+    text = text.replace("self.qkv = ", "self.turn = Turn()\n        self.qkv = ", 1)
+    finding = only(tmp_path, text.format(body="q, k = (q, self.turn(k))  # here"), "AS503")
+    assert finding.evidence["kind"] == "one side"
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
+
+
+LATENT = (
+    "down = F.layer_norm(x @ torch.eye(w)[:, :8], (8,))\n"
+    "        q = F.linear(down, self.qkv.weight[:w, :8]).unflatten(-1, (self.heads, d))\n"
+    "        q = q.transpose(1, 2)\n        "
+)
+
+
+@pytest.mark.parametrize(("more", "count"), [("", 1), (PLAIN, 0)])
+def test_queries_made_of_narrowed_tokens(tmp_path: Path, more: str, count: int) -> None:
+    body = LATENT + (more or "k = turned(k, twice.cos(), twice.sin())")
+    assert len(found(tmp_path, PROGRAM.format(body=body), "AS503")) == count
+
+
 @pytest.mark.parametrize(
     "body",
     [
         "pass",
         PLAIN,
+        "q, k = (torch.addcmul(t * twice.cos(), half(t), twice.sin()) for t in (q, k))",
         "q, k = (turned(t, each.cos(), each.sin(), pairs) for t in (q, k))",
         (
             "t = 500000.0 ** (-torch.arange(0, d, 2) / d) * torch.arange(n)[:, None]\n"

@@ -248,7 +248,7 @@ class _Walk:
         past = self._past
         for value in kept:
             if past.agree(expected, self._value(self.step, value)) is not True:
-                again = self._made_again(theirs, past, value)
+                again = self._made_again(join, theirs, past, value)
                 if again is not None:
                     return again
                 if len([op for op in self.step.tape.users[value] if op.name in _JOINS]) > 1:
@@ -283,7 +283,7 @@ class _Walk:
         line = condition_of(after.source) or after.source
         return Parting(line, after.name, "moves tokens that were kept where they belong", after)
 
-    def _made_again(self, theirs: int, past: Stretch, kept: int) -> Parting | None:
+    def _made_again(self, join: Operation, theirs: int, past: Stretch, kept: int) -> Parting | None:
         """Return what makes the kept tokens of the joined ones, and so is applied to them twice."""
         reached, tape = {theirs}, self.full.tape
         for operation in tape.operations:
@@ -293,9 +293,22 @@ class _Walk:
             for value in operation.defines:
                 if past.agree(self._value(self.full, value), self._value(self.step, kept)) is True:
                     what = "is applied again to tokens that were kept with it applied"
-                    return Parting(operation.source, operation.name, what, operation, in_full=True)
+                    ours = self._behind_join(join, operation)
+                    made = ours or operation
+                    return Parting(made.source, made.name, what, made, in_full=ours is None)
             if len(reached) > _DEEPEST:
                 break
+        return None
+
+    def _behind_join(self, join: Operation, wanted: Operation) -> Operation | None:
+        """Return what does in the step, to the joined tokens, what an operation does in full."""
+        joined = set(join.defines)
+        for operation in self.step.tape.operations:
+            if joined.isdisjoint(operation.values()):
+                continue
+            joined.update(operation.defines)
+            if _place(operation) == _place(wanted):
+                return operation
         return None
 
     def _kept(self, join: Operation) -> Iterator[int]:

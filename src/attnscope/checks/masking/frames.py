@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -48,13 +49,18 @@ _NOT_MASKS = re.compile(r"head_mask|layer_mask|token_mask|mask_token|max_|return
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One function on the stack: its arguments by name, and where it stood when it was left."""
+    """One function on the stack: its arguments by name, and where it stood when it was left.
+
+    further: what came as **kwargs, by name; gathered: the name of that dict in the function.
+    """
 
     name: str
     file: str
     line: int
     code: Any
     arguments: dict[str, Any]
+    further: dict[str, Any] = field(default_factory=dict)
+    gathered: str = ""
 
     @property
     def own(self) -> bool:
@@ -111,8 +117,19 @@ def _stack() -> Iterator[Frame]:
             count = code.co_argcount + code.co_kwonlyargcount
             names = code.co_varnames[:count]
             known = {name: frame.f_locals.get(name) for name in names if name != "self"}
-            yield Frame(code.co_name, file, frame.f_lineno, code, known)
+            gathered = _name_of_kwargs(code)
+            further = frame.f_locals.get(gathered)
+            more = dict(further) if isinstance(further, dict) else {}
+            yield Frame(code.co_name, file, frame.f_lineno, code, known, more, gathered)
         frame = frame.f_back
+
+
+def _name_of_kwargs(code: CodeType) -> str:
+    """Return what a function calls its **kwargs; "": it takes none."""
+    if not code.co_flags & inspect.CO_VARKEYWORDS:
+        return ""
+    named = code.co_argcount + code.co_kwonlyargcount
+    return code.co_varnames[named + bool(code.co_flags & inspect.CO_VARARGS)]
 
 
 def frames_at(subject: Subject, operation: Operation) -> tuple[Frame, ...]:
@@ -213,4 +230,5 @@ def unread(frame: Frame) -> tuple[str, ...]:
     }
     if read & {"locals", "vars", "eval", "exec"}:
         return ()
-    return tuple(name for name in frame.arguments if name not in read)
+    names = (*frame.arguments, *((frame.gathered,) if frame.gathered else ()))
+    return tuple(name for name in names if name not in read)

@@ -13,7 +13,7 @@ from torch import Tensor
 from attnscope.calls.source import Source
 from attnscope.checks.caller import users_line
 from attnscope.checks.lines import is_installed
-from attnscope.checks.masking.frames import Frame, unread
+from attnscope.checks.masking.frames import Frame, frames_at, unread
 from attnscope.checks.masking.hides import HIGH
 from attnscope.checks.masking.lines import frames_of, line_of_softmax
 from attnscope.checks.masking.seen import Seen, seen_by
@@ -22,7 +22,9 @@ from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Unused", "is_library", "unused_arguments"]
 
-_NUMBERS = re.compile(r"^window(_size)?$|soft_?cap|^sinks?$|^(is_)?causal$")
+_NUMBERS = re.compile(r"^window(_size)?$|(soft|logit)_?cap|^sinks?$|^(is_)?causal$")
+_OF_SCORES = re.compile(r"(soft|logit)_?cap|(^|_)sinks?$")
+"""What nobody but the function that computes the scores can apply."""
 _SEQLENS = re.compile(r"seqlens?|cu_len")
 _MOST = 6
 """Lines with attention whose functions are looked at."""
@@ -58,12 +60,26 @@ def unused_arguments(subject: Subject) -> Iterator[Unused]:
         if (line.file, line.line) in lines or len(lines) == _MOST:
             continue
         lines.add((line.file, line.line))
-        for frame in frames_of(seen):
-            for name in _told(frame):
-                if (name, frame.name) not in known and not _is_kept(seen, frame.arguments[name]):
-                    known.add((name, frame.name))
-                    at = users_line(subject, call.module, line)
-                    yield Unused(name, frame.name, at, seen, _shown(frame, name))
+        for frame, name, value, source in _around(seen):
+            if (name, frame.name) not in known and not _is_kept(seen, value):
+                known.add((name, frame.name))
+                at = users_line(subject, call.module, source)
+                yield Unused(name, frame.name, at, seen, _shown(value))
+
+
+def _around(seen: Seen) -> Iterator[tuple[Frame, str, Any, Source]]:
+    """Iterate over what functions around the softmax never read; around q·k, what they swallow."""
+    for frame in frames_of(seen):
+        for name in _told(frame):
+            yield frame, name, frame.arguments[name], _definition(frame)
+    product = seen.course.product if seen.course is not None else None
+    inner = frames_at(seen.subject, product) if product is not None else ()
+    for frames in (frames_of(seen), inner):
+        for at, frame in enumerate(frames):
+            for name, value in _swallowed(frame):
+                caller = next((each for each in frames[at + 1 :] if each.own), None)
+                source = caller.source() if caller is not None else _definition(frame)
+                yield frame, name, value, source
 
 
 def _is_kept(seen: Seen, value: Any) -> bool:
@@ -73,6 +89,16 @@ def _is_kept(seen: Seen, value: Any) -> bool:
         return False
     columns, given = hidden.all(1).all(1), value.detach().reshape(size) != 0
     return torch.equal(columns, given) or torch.equal(columns, ~given)
+
+
+def _swallowed(frame: Frame) -> Iterator[tuple[str, Any]]:
+    """Iterate over caps and sinks that vanish in a **kwargs which is never read."""
+    if not frame.own or is_installed(frame.file) or frame.gathered not in unread(frame):
+        return
+    for name, value in frame.further.items():
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if _OF_SCORES.search(name.lower()) and (number or isinstance(value, Tensor)):
+            yield name, value
 
 
 def _told(frame: Frame) -> Iterator[str]:
@@ -106,8 +132,17 @@ def _says_something(name: str, value: Any) -> bool:
     return isinstance(value, (int, float)) and bool(_NUMBERS.search(name))
 
 
-def _shown(frame: Frame, name: str) -> str | None:
-    value = frame.arguments[name]
+def _definition(frame: Frame) -> Source:
+    line = frame.code.co_firstlineno
+    while line < frame.line and not linecache.getline(frame.file, line).lstrip().startswith(
+        ("def ", "async def ")
+    ):
+        line += 1
+    text = linecache.getline(frame.file, line).strip()
+    return Source(frame.file, line, frame.code.co_qualname, text)
+
+
+def _shown(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, Tensor):

@@ -21,6 +21,11 @@ _NAME = re.compile(
     r"rel\w*_(pos|bias|tab)\w*|relative\w*|bias_table|distance\w*)(?=$|[._])",
     re.IGNORECASE,
 )
+_BY_PLACE = re.compile(
+    r"(^|[._])pos(ition)?_?(wise|ffn?|feed|mlp)|^PositionWise|positive", re.IGNORECASE
+)
+"""Feed-forward layers, which do the same at every place."""
+
 _CLASS = re.compile(r"Position|Rotary|RoPE|Rope|Alibi|ALiBi|Relative|DistanceBias")
 
 
@@ -36,7 +41,7 @@ def varies(tensor: Tensor, axis: int) -> bool:
 
 def is_positional(name: str) -> bool:
     """Return whether a parameter's or buffer's name is that of positions."""
-    return bool(_NAME.search(name)) and "positive" not in name
+    return bool(_NAME.search(name)) and not _BY_PLACE.search(name)
 
 
 def positional_parts(subject: Subject) -> Iterator[tuple[str, Tensor]]:
@@ -46,8 +51,11 @@ def positional_parts(subject: Subject) -> Iterator[tuple[str, Tensor]]:
         return
     told: set[str] = set()
     for path, module in model.named_modules():
-        by_class = bool(_CLASS.search(type(module).__name__)) and not any(
-            True for child in module.children() if any(True for _ in child.children())
+        kind = type(module).__name__
+        by_class = (
+            bool(_CLASS.search(kind))
+            and not _BY_PLACE.search(kind)
+            and not any(any(True for _ in child.children()) for child in module.children())
         )
         plain = {n: t for n, t in vars(module).items() if isinstance(t, Tensor)}
         for name, tensor in (

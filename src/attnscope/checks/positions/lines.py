@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import linecache
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import first_where, last_where, mentions, statements
+from attnscope.checks.definitions import enclosing, first_where, last_where, mentions, statements
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_table", "says_ten_thousand"]
 
+_HALVES = ("bfloat16", "float16", "half")
 _COUNTS = ("arange", "range", "linspace")
 
 
@@ -31,7 +33,7 @@ def line_of_table(subject: Subject, kind: str) -> Source | None:
     if kind == "no cosine":
         return _last_sine(subject)
     if kind == "precision":
-        return first_where(
+        return _line_of_cast(subject) or first_where(
             subject.run,
             lambda n: mentions(n, *_COUNTS) and not _is_power(n) and not mentions(n, "Embedding"),
         )
@@ -42,6 +44,22 @@ def line_of_table(subject: Subject, kind: str) -> Source | None:
     return first_where(
         subject.run, lambda n: _is_power(n) and (mentions(n, *_COUNTS) or mentions(n, "log"))
     ) or first_where(subject.run, _is_power)
+
+
+def _line_of_cast(subject: Subject) -> Source | None:
+    """Return the first line that names half precision in a function of sines and cosines."""
+    lines = [
+        (file, getattr(node, "lineno", 0))
+        for file, node in statements(subject.run)
+        if mentions(node, *_HALVES)
+    ]
+    for file, line in sorted(lines):
+        around = enclosing(file, line)
+        function = next((each for each in around if isinstance(each, ast.FunctionDef)), None)
+        if function is not None and mentions(function, "sin", "cos"):
+            text = linecache.getline(file, line).strip()
+            return Source(file, line, function.name, text)
+    return None
 
 
 def _last_sine(subject: Subject) -> Source | None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
+from attnscope.checks.lines import is_installed
 from attnscope.checks.positions.constants import varies
 from attnscope.checks.residual.graph import contents, needed_by_outputs, reached
 from attnscope.checks.residual.stream import ADDS
@@ -22,19 +23,51 @@ _ARITHMETIC = frozenset(
 
 
 def line_of_loss(subject: Subject, parts: list[str]) -> Source | None:
-    """Return where positions become all alike; else where a positional part is read; else built."""
+    """Return where positions become all alike; else where what a part makes is let go, or read.
+
+    One that nothing reads should meet the tokens where the module that has it takes them in.
+    """
     tape, moving = subject.base.tape, contents(subject)
     for operation in tape.operations:
         if moving.isdisjoint(operation.values()) and _loses(tape.tensors, operation):
             return operation.source
     read = [v for v, name in subject.base.parameters.items() if name in parts]
-    for value in read:
-        for user in tape.users.get(value, ()):
-            if user.source is not None:
-                return user.source
-    return _read_plain(subject, parts) or (
-        defined(subject.model, parts[0]) if parts and subject.model is not None else None
+    users = [user for v in read for user in tape.users.get(v, ()) if user.source is not None]
+    if users:
+        return (_let_go(subject, read) or users[0]).source
+    if not parts or subject.model is None:
+        return None
+    return (
+        _read_plain(subject, parts)
+        or _taken_in(subject, subject.model, parts[0])
+        or defined(subject.model, parts[0])
     )
+
+
+def _let_go(subject: Subject, read: list[int]) -> Operation | None:
+    """Return the last operation on what positional parts make, where no output needs it."""
+    tape = subject.base.tape
+    made = reached(tape, read)
+    if not needed_by_outputs(subject).isdisjoint(made):
+        return None
+    way = [op for op in tape.operations if not made.isdisjoint(op.values())]
+    return way[-1] if way and way[-1].source is not None else None
+
+
+def _taken_in(subject: Subject, model: nn.Module, part: str) -> Source | None:
+    """Return the first line about tokens in the forward of the module that has a part."""
+    moving, path = contents(subject), part
+    while path:
+        path = path.rpartition(".")[0]
+        kind = type(model.get_submodule(path))
+        forward = f"{kind.__qualname__}.forward"
+        for operation in subject.base.tape.operations:
+            source = operation.source
+            if source is None or source.function != forward:
+                continue
+            if not moving.isdisjoint(operation.values()) and not is_installed(source.file):
+                return source
+    return None
 
 
 def are_added_to_tokens(subject: Subject, parts: list[str]) -> bool:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.program import Operation
+from attnscope.checks.positions.partners import in_order_of
+from attnscope.checks.positions.sources import have_one_source
 from attnscope.checks.positions.strangers import stranger
 from attnscope.checks.positions.turning import Factor, Turning, turnings
 from attnscope.checks.probes.alike_tokens import alike_tokens
-from attnscope.checks.residual.stream import stripped
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
@@ -27,13 +28,14 @@ _SHIFT = 1e-2
 
 @dataclass(frozen=True, slots=True)
 class RotaryFault:
-    """A fault: in words, with numbers."""
+    """A fault: in words, with numbers. table: the one that is out of order, where it is known."""
 
     kind: str
     text: str
     turning: Turning
     operation: Operation
     numbers: dict[str, float | int | str]
+    table: Factor | None = None
 
 
 def rotary_faults(subject: Subject) -> Iterator[RotaryFault]:
@@ -51,19 +53,11 @@ def _of_call(subject: Subject, q: Turning, k: Turning) -> Iterator[RotaryFault]:
         yield from _strange(subject, each)
     for each in (q, k):
         yield from _no_rotation(subject, each)
-    if not _same_tokens(subject, q):
+    if not have_one_source(subject, q.located):
         return
     yield from _one_side(q, k)
     yield from _twice(q, k)
     yield from _unlike(subject, q, k)
-
-
-def _same_tokens(subject: Subject, q: Turning) -> bool:
-    """Return whether q and k are made of the same tokens, all of them, each at its own place."""
-    located, tape = q.located, subject.base.tape
-    call = located.call
-    values = [stripped(tape, located.received[name], subject.base.weights) for name in ("q", "k")]
-    return values[0] == values[1] and call.queries == call.keys and call.queries > 1
 
 
 def _along_other_axis(turning: Turning) -> Iterator[RotaryFault]:
@@ -117,27 +111,46 @@ def _holds_all(made: tuple[int, ...], axes: tuple[int, ...], length: int) -> boo
 
 def _no_rotation(subject: Subject, turning: Turning) -> Iterator[RotaryFault]:
     """Lengths change by position, by another factor in each head: no rotation does that."""
-    if not turning.pairs or not any(turning.along(one, turning.length) for one, _ in turning.pairs):
+    pairs = turning.pairs + turning.shuffled
+    if not any(turning.along(one, turning.length) for one, _ in pairs):
         return
-    others = [each for each in turning.by_position() if id(each) not in _paired(turning)]
+    known = {id(each) for pair in pairs for each in pair}
+    others = [each for each in turning.by_position() if id(each) not in known]
     if any(_is_by_feature(each) for each in others):
         return
     both = turning.before_and_after(subject)
     if both is None:
         return
     spread, at = _uneven(*both)
-    eps = max(one.grain for one, _ in turning.pairs)
-    if spread > max(_UNEVEN, 8 * eps):
-        sines = [other.operation for _, other in turning.pairs]
+    if spread > _limit(pairs):
         yield RotaryFault(
             "no rotation",
             f"what turns {turning.side} is no rotation: at position {at} the lengths of its "
             f"vectors change by factors that differ by {spread:.2g} from head to head, where a "
-            "rotation keeps them all. The two features of a pair don't turn together",
+            "rotation keeps them all. The two features of a pair don't turn together"
+            + (": cosines and sines stand in different orders" if turning.shuffled else ""),
             turning,
-            sines[-1],
+            pairs[-1][1].operation,
             {"spread_of_lengths": spread, "position": at, "side": turning.side},
+            _out_of_order(subject, turning),
         )
+
+
+def _limit(pairs: list[tuple[Factor, Factor]]) -> float:
+    return max(_UNEVEN, 8 * max(one.grain for one, _ in pairs))
+
+
+def _out_of_order(subject: Subject, turning: Turning) -> Factor | None:
+    """Return the table whose columns make a rotation once they are in the order of its partner."""
+    for cosine, sine in turning.shuffled:
+        for odd, partner in ((sine, cosine), (cosine, sine)):
+            mended = in_order_of(partner.table, odd.table, max(odd.grain, partner.grain))
+            if mended is None:
+                continue
+            both = turning.before_and_after(subject, {odd.value: mended})
+            if both is not None and _uneven(*both)[0] <= _limit(turning.shuffled):
+                return odd
+    return None
 
 
 def _paired(turning: Turning) -> set[int]:

@@ -7,15 +7,19 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import calls_of, first_where, mentions
+from attnscope.checks.course import course_of
+from attnscope.checks.definitions import calls_of, defined, first_where, mentions
 from attnscope.checks.masking.frames import frames_at
 from attnscope.checks.positions.rotary_faults import RotaryFault
+from attnscope.checks.positions.turning import Factor
 from attnscope.checks.residual.graph import behind
+from attnscope.checks.scoring.assigned import line_of_argument
+from attnscope.checks.scoring.rotary import table_of
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_rotary"]
 
-_LAYS_OUT = ("repeat_interleave", "stack", "cat", "repeat")
+_LAYS_OUT = frozenset("repeat_interleave stack cat concat concatenate hstack repeat tile".split())
 
 
 def line_of_rotary(subject: Subject, fault: RotaryFault) -> Source | None:
@@ -23,7 +27,7 @@ def line_of_rotary(subject: Subject, fault: RotaryFault) -> Source | None:
     if fault.kind == "no rotation":
         return _line_of_layout(subject, fault) or fault.operation.source
     if fault.kind == "one side":
-        return _line_of_parts(subject, fault) or _line_of_call(subject, fault.operation)
+        return _line_of_parts(subject, fault) or _line_that_leaves_out(subject, fault)
     if fault.kind == "twice":
         first = next((each for each in fault.turning.factors if each.depth == 1), None)
         source = first.operation.source if first is not None else None
@@ -41,6 +45,20 @@ def _line_around(subject: Subject, fault: RotaryFault) -> Source | None:
     if len(frames) < 2 or frames[0].source().function == inside:
         return None
     return frames[1].source()
+
+
+def _line_that_leaves_out(subject: Subject, fault: RotaryFault) -> Source | None:
+    """Return the line of the innermost function that holds both the turning and the attention.
+
+    What turns is right as it is: it was called for one side alone.
+    """
+    course = course_of(subject, fault.turning.located.call)
+    if course is not None and course.product is not None:
+        around = {id(frame.code) for frame in frames_at(subject, course.product)}
+        for frame in frames_at(subject, fault.operation):
+            if frame.own and id(frame.code) in around:
+                return frame.source()
+    return _line_of_call(subject, fault.operation)
 
 
 def _line_of_call(subject: Subject, operation: Operation) -> Source | None:
@@ -65,17 +83,31 @@ def _line_of_parts(subject: Subject, fault: RotaryFault) -> Source | None:
 
 
 def _line_of_layout(subject: Subject, fault: RotaryFault) -> Source | None:
-    """Return where a table got each of its columns twice in a row; None: it has other columns.
+    """Return where the table that is out of order was laid out.
 
-    Halves that are swapped need the columns one after the other, and are what nearly all code has.
+    Where it isn't known which, it is one that has each of its columns twice in a row: halves that
+    are swapped need the columns one after the other, and are what nearly all code has.
     """
-    factor = fault.turning.pairs[-1][1]
-    if not _is_interleaved(factor.table):
+    if fault.table is not None:
+        return _laid_out(subject, fault.table) or _line_of_making(subject, fault.table)
+    factor = fault.turning.pairs[-1][1] if fault.turning.pairs else None
+    if factor is None or not _is_interleaved(factor.table):
         return None
-    for operation in reversed(behind(subject.base.tape, [factor.value])):
-        if operation.name in _LAYS_OUT:
-            return operation.source
-    return first_where(subject.run, lambda node: mentions(node, "repeat_interleave"))
+    return _laid_out(subject, factor) or first_where(
+        subject.run, lambda node: mentions(node, "repeat_interleave")
+    )
+
+
+def _laid_out(subject: Subject, factor: Factor) -> Source | None:
+    way = reversed(behind(subject.base.tape, [factor.value]))
+    return next((each.source for each in way if each.name in _LAYS_OUT), None)
+
+
+def _line_of_making(subject: Subject, factor: Factor) -> Source | None:
+    """Return the line of the constructor that makes a buffer of a table."""
+    name = table_of(subject, factor.value)
+    made = defined(subject.model, name) if name and subject.model is not None else None
+    return line_of_argument(made) if made is not None else None
 
 
 def _is_interleaved(table: Tensor) -> bool:

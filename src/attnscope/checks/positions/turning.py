@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.checks.positions.constants import varies
+from attnscope.checks.positions.partners import in_order_of, is_one_circle, is_unit
 from attnscope.checks.residual.graph import behind, contents, reached
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
@@ -18,13 +20,8 @@ from attnscope.errors import AttnscopeError
 
 __all__ = ["Factor", "Turning", "are_partners", "turnings"]
 
-_MULTIPLIES = frozenset("mul mul_ imul rmul multiply einsum".split())
-_LEAST = 0.1
-"""Length of cosine and sine below which they are none."""
-
+_MULTIPLIES = frozenset("mul mul_ imul rmul multiply einsum addcmul addcmul_".split())
 _ALIKE = 1e-6
-_UNIT = 16.0
-"""Roundoffs of a table's type within which cos² + sin² is 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +53,15 @@ class Factor:
 class Turning:
     """How q or k of a call is turned.
 
-    pairs: cosines and sines; one complex table counts as its own partner. depth: how often it is
-    turned, one after the other.
+    pairs: cosines and sines; one complex table counts as its own partner. shuffled: such pairs
+    whose columns stand in different orders. depth: how often it is turned, one after the other.
     """
 
     located: Located
     side: str
     factors: list[Factor] = field(default_factory=list)
     pairs: list[tuple[Factor, Factor]] = field(default_factory=list)
+    shuffled: list[tuple[Factor, Factor]] = field(default_factory=list)
 
     @property
     def length(self) -> int:
@@ -102,15 +100,21 @@ class Turning:
             flat = flat[0]
         return flat if flat.dim() == 2 and flat.shape[0] == self.length else None
 
-    def before_and_after(self, subject: Subject) -> tuple[Tensor, Tensor] | None:
-        """Return q or k with all tokens at the first place, and as it is; float64, canonical."""
+    def before_and_after(
+        self, subject: Subject, instead: Mapping[int, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor] | None:
+        """Return q or k with all tokens at the first place, and as it is; float64, canonical.
+
+        instead: tables to take in the place of others.
+        """
         tape = subject.base.tape
         values = [value for value, _ in self.located.spots[self.side]]
         tables = {each.value: each for each in self.by_position()}
         received = self.located.received[self.side]  # earlier layers have the same tables
         real = {value: each.table for value, each in tables.items()}
         real[received] = tape.tensors[received].detach()
-        first = {value: _at_first(each, self.length) for value, each in tables.items()}
+        real |= instead or {}
+        first = {value: _at_first(each, real[value], self.length) for value, each in tables.items()}
         if any(table is None for table in first.values()):
             return None
         known = real | {value: table for value, table in first.items() if table is not None}
@@ -153,14 +157,22 @@ def _turning(subject: Subject, located: Located, side: str, moving: set[int]) ->
         ]
         tables = [v for v in joined if _is_table(tape.tensors[v])]
         if operation.name in _MULTIPLIES and len(tables) == 1 and operation.shapes:
-            factor = _factor(operation, tables[0], tape.tensors[tables[0]], depth + 1)
+            before = max((depths.get(v, 0) for v in _multiplied(operation) & {*own}), default=0)
+            factor = _factor(operation, tables[0], tape.tensors[tables[0]], before + 1)
             if factor is not None:
                 turning.factors.append(factor)
-                depth += 1
+                depth = max(depth, before + 1)
         for made in operation.defines:
             depths[made] = depth
     turning.pairs = _pairs(turning.factors)
+    turning.shuffled = _shuffled(turning)
     return turning
+
+
+def _multiplied(operation: Operation) -> set[int]:
+    """Return the values that an operation multiplies: of addcmul, all but the first."""
+    values = list(operation.values())
+    return set(values[1:] if operation.name.startswith("addcmul") else values)
 
 
 def _is_table(tensor: Tensor) -> bool:
@@ -171,7 +183,7 @@ def _is_table(tensor: Tensor) -> bool:
 def _factor(operation: Operation, value: int, table: Tensor, depth: int) -> Factor | None:
     made = operation.shapes[0]
     table = table.detach()
-    if operation.name == "einsum":
+    if operation.name == "einsum" or value not in _multiplied(operation):
         return None
     offset = len(made) - table.dim()
     if offset < 0:
@@ -190,35 +202,46 @@ def _pairs(factors: list[Factor]) -> list[tuple[Factor, Factor]]:
     found = [
         (each, each)
         for each in factors
-        if each.table.is_complex() and _is_unit(each.table.abs(), each.grain)
+        if each.table.is_complex() and is_unit(each.table.abs(), each.grain)
     ]
     for one, other in combinations([each for each in factors if not each.table.is_complex()], 2):
         if one.depth != other.depth or not are_partners(one, other):
             continue
-        cosine = float(one.table.double().mean()) >= float(other.table.double().mean())
-        found.append((one, other) if cosine else (other, one))
+        found.append(_cosine_first(one, other))
     return found
+
+
+def _shuffled(turning: Turning) -> list[tuple[Factor, Factor]]:
+    """Return the tables that are cosine and sine of the same angles, with columns out of order."""
+    known = {id(each) for pair in turning.pairs for each in pair}
+    alone = [
+        each
+        for each in turning.by_position()
+        if id(each) not in known and not each.table.is_complex()
+    ]
+    return [
+        _cosine_first(one, other)
+        for one, other in combinations(alone, 2)
+        if one.depth == other.depth
+        and in_order_of(one.table, other.table, max(one.grain, other.grain)) is not None
+    ]
+
+
+def _cosine_first(one: Factor, other: Factor) -> tuple[Factor, Factor]:
+    cosine = float(one.table.double().mean()) >= float(other.table.double().mean())
+    return (one, other) if cosine else (other, one)
 
 
 def are_partners(one: Factor, other: Factor) -> bool:
     """Return whether two real tables are cosine and sine of the same angles, either way round."""
-    if one.table.shape != other.table.shape:
-        return False
-    squares = one.table.double().square() + other.table.double().square()
-    return _is_unit(squares.sqrt(), max(one.grain, other.grain))
+    return is_one_circle(one.table, other.table, max(one.grain, other.grain))
 
 
-def _is_unit(sizes: Tensor, grain: float) -> bool:
-    close = _UNIT * grain
-    mean = float(sizes.mean())
-    return mean > _LEAST and float((sizes - mean).abs().max()) <= max(close, 1e-5) * mean
-
-
-def _at_first(factor: Factor, length: int) -> Tensor | None:
+def _at_first(factor: Factor, table: Tensor, length: int) -> Tensor | None:
     """Return a table in which every token has the row of the first one."""
     made = factor.operation.shapes[0]
     offset = len(made) - factor.table.dim()
     axes = [axis - offset for axis in factor.axes if made[axis] == length]
     if len(axes) != 1:
         return None
-    return factor.table.narrow(axes[0], 0, 1).expand_as(factor.table).clone()
+    return table.narrow(axes[0], 0, 1).expand_as(table).clone()

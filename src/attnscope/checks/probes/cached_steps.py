@@ -165,8 +165,11 @@ def _asked(subject: Subject) -> tuple[Cache, Stream, int]:
     if stream is None or stream.sequence_axis is None:
         raise Skipped("no input is a sequence of tokens: give inputs that are")
     library = hasattr(subject.config, "model_type") and "cache" not in subject.expect
-    if library and subject.given.values.get("use_cache") is False:
-        raise Skipped("the inputs say use_cache False: where it is decoded, declare expect cache")
+    off = (subject.given.values.get("use_cache"), getattr(subject.config, "use_cache", None))
+    if library and False in off:
+        raise Skipped(
+            "inputs or config say use_cache False: where it is decoded, declare expect cache"
+        )
     if library and (subject.causal is None or subject.causal.value is not True):
         raise Skipped("nothing says that the model is causal: where it is, declare expect causal")
     if "cache" not in subject.expect and subject.given.values.get("use_cache") is False:

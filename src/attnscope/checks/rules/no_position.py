@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RULE"]
 
-_MIXING = ("conv", "lstm", "gru", "rnn", "cumsum", "roll", "unfold", "avg_pool", "cumprod", "diff")
-
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.course import course_of
     from attnscope.checks.positions.losing import are_added_to_tokens, line_of_loss
+    from attnscope.checks.positions.neighbours import knows_neighbours, meet_neighbours
     from attnscope.checks.probes.alike_tokens import alike_tokens
 
     if subject.expect.get("positions") is False:
@@ -34,10 +33,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
         return
     declared = subject.expect.get("positions") or (parts and ", ".join(parts[:3]))
     plain = subject.roles.main is not None and subject.roles.main.kind == "ids"
-    if not declared and (not plain or subject.causal is not None or _mixes(subject)):
+    if not declared and (not plain or subject.causal is not None or knows_neighbours(subject)):
         return
     found = alike_tokens(subject)
-    if not found.blind or (parts and are_added_to_tokens(subject, parts)):
+    if not found.blind or are_added_to_tokens(subject, parts) or meet_neighbours(subject, parts):
         return
     evidence = {"calls": found.calls, "spread_of_weights": found.spread, "parts": parts}
     told = (
@@ -61,8 +60,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
 def _parts(subject: Subject) -> list[str] | None:
     """Return positional parts that should have an effect; None: they are yet to be trained."""
     from attnscope.checks.positions.constants import positional_parts
+    from attnscope.checks.positions.neighbours import of_single_tokens
 
-    known = list(positional_parts(subject))
+    single = of_single_tokens(subject)
+    known = [each for each in positional_parts(subject) if each[0] not in single]
     trains = (
         any(p.requires_grad for p in subject.model.parameters())
         if subject.model is not None
@@ -81,26 +82,6 @@ _UNSET = 1e-6
 def _is_unset(table: Tensor) -> bool:
     apart = (table.detach() - table.detach().flatten()[0]).abs()
     return float(apart.max()) <= _UNSET
-
-
-def _mixes(subject: Subject) -> bool:
-    """Return whether something else than attention knows neighbours from others."""
-    for operation in subject.base.tape.operations:
-        if not operation.name.startswith(_MIXING):
-            continue
-        if operation.name.startswith("conv"):
-            weight = next(
-                (
-                    subject.base.tape.tensors[v]
-                    for v in operation.values()
-                    if v in subject.base.weights
-                ),
-                None,
-            )
-            if weight is not None and all(size == 1 for size in weight.shape[2:]):
-                continue
-        return True
-    return False
 
 
 RULE = Rule(
@@ -127,6 +108,7 @@ RULE = Rule(
     ),
     limits=(
         "Tables that are added to tokens and lost by what follows are other rules' (AS502, AS902). "
+        "A convolution or a recurrence in place of a table tells neighbours, and is left alone. "
         "Masks of other shapes than padding and causal ones tell places apart by themselves. "
         "Tables that are all alike (within 1e-6) and still to be trained are left alone. Features "
         "that are given from outside may hold positions."

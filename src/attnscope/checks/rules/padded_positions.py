@@ -41,7 +41,17 @@ def _check(subject: Subject) -> Iterator[Finding]:
         },
         source=line_of_counting(subject),
         module="",
+        severity="note" if _is_guessed(subject) else None,
     )
+
+
+def _is_guessed(subject: Subject) -> bool:
+    """Return whether nothing but the model's own reading of token ids tells of the padding.
+
+    Such a model always pads to the end, and may count places from there on purpose.
+    """
+    padding = subject.roles.padding_of(subject.roles.main)
+    return padding is not None and padding.meaning == "pad" and not padding.declared
 
 
 RULE = Rule(
@@ -65,7 +75,8 @@ RULE = Rule(
         "A left-padded sample of the inputs is run again without its padding. The rule fires where "
         "what the first attention receives differs at real tokens by more than 1e-3, the output by "
         "more than the noise, and the content of the padding moves nothing, so that only the place "
-        "can have done it."
+        "can have done it. A note where the model itself tells padding by a token id and no expect "
+        "declares it: histories that always end at the last place may be counted from there."
     ),
     limits=(
         "Needs inputs with a sample that is padded on the left, and a mask or padding id that says "

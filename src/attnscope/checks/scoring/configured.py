@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from torch import nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
-from attnscope.checks.course import course_of
+from attnscope.checks.course import Course, course_of
+from attnscope.checks.definitions import enclosing, mentions
 from attnscope.checks.lines import is_installed
 from attnscope.checks.listening import listening
+from attnscope.checks.masking.frames import frames_at
 from attnscope.checks.rule import Skipped
+from attnscope.checks.scoring.defaults import line_that_leaves_out
 from attnscope.checks.scoring.factors import factors_of
 from attnscope.checks.scoring.implementations import has_own_function, own_line
 from attnscope.checks.scoring.naming import name_of_scale
@@ -177,7 +182,19 @@ def _cap(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | Non
         return None
     how = "no cap is applied" if found is None else f"scores are capped at {found:g}"
     text = f"{'expect softcap' if declared else f'config.{key}'} is {value:g} and {how}"
-    return Unused(call, key, value, found, text, course.line(course.product))
+    at = course.softmax if _can_cap(course) else course.product
+    return Unused(call, key, value, found, text, course.line(at, course.product))
+
+
+def _can_cap(course: Course) -> bool:
+    """Return whether the code around the scores has a cap, which the run didn't come to.
+
+    Then it is the softmax that takes them as they are; else the cap belongs to the product.
+    """
+    source = course.line(course.product)
+    around = enclosing(source.file, source.line)
+    function = next((each for each in around if isinstance(each, ast.FunctionDef)), None)
+    return function is not None and mentions(function, "tanh")
 
 
 def _sink(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | None:
@@ -207,8 +224,19 @@ def _window(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> It
         f"config.{key} is {value:g} and no layer has a window: queries see keys up to "
         f"{call.keys - 1} positions away"
     )
-    source = course.line(*reversed(course.hiding), course.softmax)
+    source = _line_without_window(subject, course)
     yield Unused(call, key, value, None, text, source, int(value))
+
+
+def _line_without_window(subject: Subject, course: Course) -> Source:
+    """Return who left the window out of a function that takes one, or what hides other keys."""
+    for operation in reversed(course.aside):
+        frames = [frame for frame in frames_at(subject, operation) if frame.own]
+        for frame, caller in pairwise(frames):
+            named = [v for name, v in frame.arguments.items() if "window" in name.lower()]
+            if named and all(value is None for value in named):
+                return caller.source()
+    return course.line(*reversed(course.hiding), course.softmax)
 
 
 def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> Iterator[Unused]:
@@ -224,8 +252,10 @@ def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> It
         found = tables[0].base
         text = f"config.{base[0]} is {base[1]:g} and the rotary tables have the base {found:.6g}"
         made = angles_line(subject, tables[0].value)
-        own = made is not None and not is_installed(made.file)
-        yield Unused(call, base[0], base[1], found, text, made if made and own else source)
+        if made is None or is_installed(made.file):
+            made = source
+        made = line_that_leaves_out(subject.run, made, found) or made
+        yield Unused(call, base[0], base[1], found, text, made)
     share = _number(settings, _SHARES)
     if share is None or share[1] > 1 or call.head_dim % 2:
         return

@@ -20,9 +20,8 @@ from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Coupled", "coupled"]
 
-_FILLS = -1e4
-"""Scores below are fills of a mask."""
-
+_FILLS = -5e3
+"""Scores below are fills of a mask: -1e4 is a usual one, and scores are added to it."""
 
 _WEIGHT = 1e-3
 """How far a weight must move: a shift that cancels leaves rounding, or what an epsilon makes."""
@@ -135,7 +134,7 @@ def _others(what: _What, stage: Tensor) -> Tensor:
 
 def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     """Return scores with zeros where a mask hides the key in either of them."""
-    hidden = before.isinf() | (before < _FILLS) | after.isinf() | (after < _FILLS)
+    hidden = _hidden(before) | _hidden(after)
     return before.masked_fill(hidden, 0.0), after.masked_fill(hidden, 0.0)
 
 
@@ -148,6 +147,10 @@ def _seeing(what: _What, base: _Stages, weights: tuple[Tensor, Tensor]) -> tuple
     if blind.shape[:-1] != weights[0].shape[:-1]:
         return weights
     return weights[0].masked_fill(blind, 0.0), weights[1].masked_fill(blind, 0.0)
+
+
+def _hidden(scores: Tensor) -> Tensor:
+    return scores.isinf() | (scores < _FILLS)
 
 
 def _judged(

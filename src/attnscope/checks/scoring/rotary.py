@@ -15,7 +15,7 @@ from attnscope.checks.definitions import defined
 from attnscope.checks.scoring.assigned import line_of_argument
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Rotary", "angles_line", "rotary_tables", "turning"]
+__all__ = ["Rotary", "angles_line", "rotary_tables", "table_of", "turning"]
 
 _GEOMETRIC = 1e-3
 """How far the logarithms of frequencies may be from a line, relative to the whole range."""
@@ -48,9 +48,9 @@ def _frequencies(subject: Subject) -> Iterator[tuple[int, Tensor]]:
     """Iterate over the angles by which one position differs from the one before."""
     tape = subject.base.tape
     for operation in tape.operations:
-        if operation.name != "cos":
+        if operation.name not in {"cos", "polar"}:
             continue
-        first = next(operation.values(), None)
+        first = _first(operation)
         angles = tape.tensors[first].detach().double() if first is not None else None
         steps = _steps(angles) if angles is not None else None
         if steps is not None:
@@ -61,6 +61,12 @@ def _frequencies(subject: Subject) -> Iterator[tuple[int, Tensor]]:
             flat = table.double().reshape(-1, table.shape[-1]) if table.dim() > 1 else None
             if flat is not None and len(flat) > 1 and bool((flat[0] == 1).all()):
                 yield value, _from_cosines(flat)
+
+
+def _first(operation: Operation) -> int | None:
+    """Return the value that an operation is about: of polar the angles, which come second."""
+    values = list(operation.values())
+    return values[-1 if operation.name == "polar" else 0] if values else None
 
 
 def _from_cosines(table: Tensor) -> Tensor:
@@ -111,18 +117,18 @@ def angles_line(subject: Subject, value: int) -> Source | None:
     maker = base.tape.maker
     operation = maker.get(value)  # the cosine
     for _ in range(16):
-        first = next(operation.values(), None) if operation is not None else None
+        first = _first(operation) if operation is not None else None
         operation = maker.get(first) if first is not None else None
         if operation is None:
             return None
         if operation.name in _PRODUCTS:
-            tables = [name for v in operation.values() if (name := _table_of(subject, v))]
+            tables = [name for v in operation.values() if (name := table_of(subject, v))]
             made = defined(subject.model, tables[0]) if tables and subject.model else None
             return line_of_argument(made) if made is not None else operation.source
     return None
 
 
-def _table_of(subject: Subject, value: int) -> str | None:
+def table_of(subject: Subject, value: int) -> str | None:
     """Return the name of the parameter or buffer that a value is, or a view of."""
     base = subject.base
     for _ in range(8):
