@@ -25,7 +25,7 @@ __all__ = [
     "defined",
     "enclosing",
     "filled",
-    "fills_anything",
+    "fills",
     "first_where",
     "is_inherited",
     "keeps",
@@ -300,7 +300,7 @@ def filled(model: nn.Module, path: str) -> Source | None:
     """
     names = path.split(".")
     kind = names[-1]
-    fills = [place for place in statements(model) if calls(place[1], _FILLS)]
+    fills = _fills_of(model, path)
     inner = [name for name in names[:-1] if not name.isdigit()]
     by_name = [p for p in fills if inner and mentions(p[1], inner[-1])]
     if len(inner) == 0:
@@ -312,9 +312,20 @@ def filled(model: nn.Module, path: str) -> Source | None:
     return defined(model, path)
 
 
-def fills_anything(model: nn.Module) -> bool:
-    """Return whether the author's own code gives any parameter its first values."""
-    return any(calls(node, _FILLS) for _, node in statements(model))
+def fills(model: nn.Module, path: str) -> bool:
+    """Return whether the author's own code may give a parameter its first values."""
+    return bool(_fills_of(model, path))
+
+
+def _fills_of(model: nn.Module, path: str) -> list[Place]:
+    """Return the fills, but for those of the other parameters of a layer (of biases alone)."""
+    kind, owner = path.rpartition(".")[2], owner_of(model, path)
+    beside = {name for name, _ in owner.named_parameters(recurse=False)} - {kind} if owner else ()
+    return [
+        place
+        for place in statements(model)
+        if calls(place[1], _FILLS) and (mentions(place[1], kind) or not mentions(place[1], *beside))
+    ]
 
 
 def _names_a_part(node: ast.AST) -> bool:
