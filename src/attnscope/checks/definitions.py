@@ -37,6 +37,7 @@ __all__ = [
     "read_at",
     "returned",
     "statements",
+    "texts",
 ]
 
 Place: TypeAlias = tuple[str, ast.AST]
@@ -80,6 +81,15 @@ def statements(run: Any) -> Iterator[Place]:
         for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.stmt) and not hasattr(node, "body"):
                 yield file, node
+
+
+def texts(run: Any) -> Iterator[str]:
+    """Iterate over the texts that stand in a model's own code, those of conditions included."""
+    for file in _files(run):
+        tree = _tree_of_file(file)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
 def first_where(run: Any, fits: Callable[[ast.AST], bool]) -> Source | None:

@@ -16,9 +16,10 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.residual.cutting import cut_calls, cut_scores, still_calls
+    from attnscope.checks.residual.cutting import cut_calls, still_calls
     from attnscope.checks.residual.numbers import left_parameters
     from attnscope.checks.residual.starved import dead_products, starved_parameters
+    from attnscope.checks.residual.unseen_scores import cut_scores
 
     told = False
     for cut in cut_calls(subject):
@@ -90,7 +91,7 @@ def _of_dead(cut: Cut) -> Finding:
     return RULE.found(
         f"{one} and {other} are multiplied and both all zero, so that neither gives the other a "
         "gradient: both gradients are exactly 0, and no step of training can move them, where the "
-        f"largest gradient of the model is {cut.value_norm:.2g}",
+        f"largest gradient of the run is {cut.value_norm:.2g}",
         {"parameters": [one, other], "largest_gradient": cut.value_norm},
         source=cut.source,
         module=one.rpartition(".")[0],
@@ -101,8 +102,8 @@ def _of_dead(cut: Cut) -> Finding:
 def _of_cut(cut: Cut) -> Finding:
     names = ", ".join(cut.parameters[:4])
     more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
-    if len(cut.parts) == 1:
-        where, rest = f"of {cut.parts[0]}", "q, k and v"
+    if cut.parts:
+        where, rest = f"of {' and '.join(cut.parts)}", "q, k and v"
     else:
         where, rest = "between q·k and the context", "v"
     return RULE.found(
@@ -142,7 +143,8 @@ RULE = Rule(
     proof=(
         "One backward of a fixed random cotangent through the run in eval mode: the rule fires "
         "where autograd has no way to both q and k (or gives exact zeros because both are zero) "
-        "while v receives a gradient; or to a parameter that the output depends on, while others "
+        "while v receives a gradient; or to k and v, whose projections then learn nothing anywhere; "
+        "or to a parameter that the output depends on, while others "
         "of the same attention receive one; or where two factors of a product are both all zero."
     ),
     limits=(
