@@ -134,7 +134,10 @@ RULE = Rule(
         "are detached, computed under no_grad or in NumPy, chosen by argmax, or zero at the start; "
         "or the gradient isn't finite."
     ),
-    why="Attention keeps looking where it did at the start; only v learns. The loss still falls.",
+    why=(
+        "What gets no gradient stays as it was at the start: without q and k, attention keeps "
+        "looking where it did. The rest learns around it, and the loss still falls."
+    ),
     fix=(
         "Keep q, k and the weights in the graph: detach only the copy that is kept for looking at, "
         "leave no_grad and NumPy out of the way to the context, use a straight-through estimator "
@@ -143,9 +146,9 @@ RULE = Rule(
     proof=(
         "One backward of a fixed random cotangent through the run in eval mode: the rule fires "
         "where autograd has no way to both q and k (or gives exact zeros because both are zero) "
-        "while v receives a gradient; or to k and v, whose projections then learn nothing anywhere; "
-        "or to a parameter that the output depends on, while others "
-        "of the same attention receive one; or where two factors of a product are both all zero."
+        "while v receives a gradient; or to k and v, whose projections then learn nothing; or to a "
+        "parameter that the output depends on, while others of the same attention receive one; or "
+        "where two factors of a product are both all zero."
     ),
     limits=(
         "Gradients that are merely small, as those of saturated weights, are another rule's "
