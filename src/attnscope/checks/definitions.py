@@ -19,6 +19,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.subject.code import own_classes
 
 __all__ = [
+    "built",
     "calls",
     "calls_of",
     "class_of",
@@ -237,6 +238,18 @@ def is_inherited(owner: nn.Module, name: str) -> bool:
     """Return whether a base class makes an attribute, and the owner's own class doesn't."""
     kinds = type(owner).__mro__
     return _assigned(kinds[0], name) is None and any(_assigned(k, name) for k in kinds[1:])
+
+
+def built(model: nn.Module, part: nn.Module) -> Source | None:
+    """Return the first line of a model's own code that makes a module of the class of `part`."""
+    places = [
+        (file, each)
+        for file, node in statements(model)
+        for each in ast.walk(node)
+        if isinstance(each, ast.Call)
+        and getattr(each.func, "attr", getattr(each.func, "id", "")) == type(part).__name__
+    ]
+    return _source(min(places, key=_order), "__init__") if places else None
 
 
 def put_in_later(model: nn.Module, owner: nn.Module, name: str) -> Source | None:
