@@ -44,7 +44,7 @@ def program(body: str = PLAIN, init: str = "pass") -> str:
             "v.weight",
         ),
         (
-            "bias = self.bias * 2  # here\n        " + PLAIN,
+            "bias = self.bias * 2\n        " + PLAIN + "  # here",
             "self.bias = nn.Parameter(torch.zeros(6, 6))",
             "bias",
         ),
