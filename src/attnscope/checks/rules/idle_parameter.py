@@ -21,6 +21,7 @@ _MOST_NAMED = 4
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.toggled_parameters import moved_by_parameters
     from attnscope.checks.residual.cancelling import cancelling_parameters
+    from attnscope.checks.residual.cut_off import cut_off_parameters
     from attnscope.checks.residual.frozen import frozen_alone
     from attnscope.checks.residual.idle import idle_parameters
 
@@ -32,6 +33,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
         )
     for name, line in cancelling_parameters(subject):
         yield _of_cancelling(name, line)
+    for name, line in cut_off_parameters(subject):
+        yield _of_cut_off(name, line)
     for each in frozen_alone(subject):
         yield _of_frozen(each)
     found = list(idle_parameters(subject))
@@ -51,6 +54,17 @@ def _check(subject: Subject) -> Iterator[Finding]:
             module=idle.owner,
             severity="note" if idle.last or idle.stock else "warning",
         )
+
+
+def _of_cut_off(name: str, line: Source | None) -> Finding:
+    return RULE.found(
+        f"{name} is joined to what attention computes, and the slice here leaves nothing of it: "
+        "with other values the output moves by exactly 0",
+        {"parameters": [name], "read": True, "moved": 0.0},
+        source=line,
+        module=name.rpartition(".")[0],
+        fix="Slice after the operation that it is meant for: a sink is dropped behind the softmax.",
+    )
 
 
 def _of_frozen(each: Frozen) -> Finding:
@@ -95,9 +109,10 @@ RULE = Rule(
     fix="Use it in the forward, or remove it; build an optional one only where it is used.",
     proof=(
         "Every operation of a run is written down: the rule fires where no way leads from a "
-        "parameter to any output. The parameters are then given other values, and the output must "
-        "move by exactly 0. A projection is never updated where one of q, k and v alone is frozen, "
-        "while the other two, the rest of the module and most of the model are trained."
+        "parameter to any output, or where NaN in its place is gone behind a slice. The parameters "
+        "are then given other values, and the output must move by exactly 0. A projection is never "
+        "updated where one of q, k and v alone is frozen, while the other two, the rest of the "
+        "module and most of the model are trained."
     ),
     limits=(
         "Only the modules that attended in this run are looked at. Left alone: frozen parameters "

@@ -115,7 +115,7 @@ RULE = Rule(
         "The outputs of the recorded run are not finite at real tokens. From there the recorded "
         "operations are followed back along operands that are NaN or +inf, to the first one whose "
         "operands are all finite (-inf counts as finite: it hides keys). Where that is so at "
-        "padded positions alone, a backward in which those count nothing must give finite gradients."
+        "padded positions alone, a backward that leaves them out must give finite gradients."
     ),
     limits=(
         "Only what the given inputs bring about is seen. Outputs at padded positions are left "
