@@ -175,6 +175,21 @@ def test_what_chooses_all_keys_is_not_added_to_them(tmp_path: Path) -> None:
     ] == []
 
 
+SINKS = """
+s = self.q(x) @ self.k(x).mT / 4
+        s = torch.cat((s, self.sink.expand(2, 6, 1)), -1)
+        w = {weights}  # here
+        return self.out(w @ self.v(x))"""
+
+
+def test_what_is_joined_and_sliced_off_is_idle(tmp_path: Path) -> None:
+    init = "self.sink = nn.Parameter(torch.randn(1))"
+    early = program(SINKS.format(weights="s[..., :-1].softmax(-1)").strip(), init)
+    late = program(SINKS.format(weights="s.softmax(-1)[..., :-1]").strip(), init)
+    assert found(tmp_path, early, "AS903") == [("AS903", "warning", True)]
+    assert found(tmp_path, late, "AS903") == []
+
+
 BUILT = """
 class Model(nn.Module):
     def __init__(self, width=16):
