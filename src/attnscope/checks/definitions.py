@@ -19,13 +19,14 @@ from attnscope.calls.source import Source
 from attnscope.checks.subject.code import own_classes
 
 __all__ = [
+    "built",
     "calls",
     "calls_of",
     "class_of",
     "defined",
     "enclosing",
     "filled",
-    "fills_anything",
+    "fills",
     "first_where",
     "is_inherited",
     "keeps",
@@ -37,6 +38,7 @@ __all__ = [
     "read_at",
     "returned",
     "statements",
+    "texts",
 ]
 
 Place: TypeAlias = tuple[str, ast.AST]
@@ -80,6 +82,15 @@ def statements(run: Any) -> Iterator[Place]:
         for node in ast.walk(tree) if tree is not None else ():
             if isinstance(node, ast.stmt) and not hasattr(node, "body"):
                 yield file, node
+
+
+def texts(run: Any) -> Iterator[str]:
+    """Iterate over the texts that stand in a model's own code, those of conditions included."""
+    for file in _files(run):
+        tree = _tree_of_file(file)
+        for node in ast.walk(tree) if tree is not None else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
 
 
 def first_where(run: Any, fits: Callable[[ast.AST], bool]) -> Source | None:
@@ -229,6 +240,18 @@ def is_inherited(owner: nn.Module, name: str) -> bool:
     return _assigned(kinds[0], name) is None and any(_assigned(k, name) for k in kinds[1:])
 
 
+def built(model: nn.Module, part: nn.Module) -> Source | None:
+    """Return the first line of a model's own code that makes a module of the class of `part`."""
+    places = [
+        (file, each)
+        for file, node in statements(model)
+        for each in ast.walk(node)
+        if isinstance(each, ast.Call)
+        and getattr(each.func, "attr", getattr(each.func, "id", "")) == type(part).__name__
+    ]
+    return _source(min(places, key=_order), "__init__") if places else None
+
+
 def put_in_later(model: nn.Module, owner: nn.Module, name: str) -> Source | None:
     """Return the line that puts a part of another class in the place of the one that was built."""
     part = getattr(owner, name, None)
@@ -300,7 +323,7 @@ def filled(model: nn.Module, path: str) -> Source | None:
     """
     names = path.split(".")
     kind = names[-1]
-    fills = [place for place in statements(model) if calls(place[1], _FILLS)]
+    fills = _fills_of(model, path)
     inner = [name for name in names[:-1] if not name.isdigit()]
     by_name = [p for p in fills if inner and mentions(p[1], inner[-1])]
     if len(inner) == 0:
@@ -312,9 +335,20 @@ def filled(model: nn.Module, path: str) -> Source | None:
     return defined(model, path)
 
 
-def fills_anything(model: nn.Module) -> bool:
-    """Return whether the author's own code gives any parameter its first values."""
-    return any(calls(node, _FILLS) for _, node in statements(model))
+def fills(model: nn.Module, path: str) -> bool:
+    """Return whether the author's own code may give a parameter its first values."""
+    return bool(_fills_of(model, path))
+
+
+def _fills_of(model: nn.Module, path: str) -> list[Place]:
+    """Return the fills, but for those of the other parameters of a layer (of biases alone)."""
+    kind, owner = path.rpartition(".")[2], owner_of(model, path)
+    beside = {name for name, _ in owner.named_parameters(recurse=False)} - {kind} if owner else ()
+    return [
+        place
+        for place in statements(model)
+        if calls(place[1], _FILLS) and (mentions(place[1], kind) or not mentions(place[1], *beside))
+    ]
 
 
 def _names_a_part(node: ast.AST) -> bool:

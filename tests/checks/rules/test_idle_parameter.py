@@ -44,7 +44,7 @@ def program(body: str = PLAIN, init: str = "pass") -> str:
             "v.weight",
         ),
         (
-            "bias = self.bias * 2  # here\n        " + PLAIN,
+            "bias = self.bias * 2\n        " + PLAIN + "  # here",
             "self.bias = nn.Parameter(torch.zeros(6, 6))",
             "bias",
         ),
@@ -173,3 +173,63 @@ def test_what_chooses_all_keys_is_not_added_to_them(tmp_path: Path) -> None:
     assert [
         each for each in found(tmp_path, program(body, init), "AS903") if "note" not in each
     ] == []
+
+
+SINKS = """
+s = self.q(x) @ self.k(x).mT / 4
+        s = torch.cat((s, self.sink.expand(2, 6, 1)), -1)
+        w = {weights}  # here
+        return self.out(w @ self.v(x))"""
+
+
+def test_what_is_joined_and_sliced_off_is_idle(tmp_path: Path) -> None:
+    init = "self.sink = nn.Parameter(torch.randn(1))"
+    early = program(SINKS.format(weights="s[..., :-1].softmax(-1)").strip(), init)
+    late = program(SINKS.format(weights="s.softmax(-1)[..., :-1]").strip(), init)
+    assert found(tmp_path, early, "AS903") == [("AS903", "warning", True)]
+    assert found(tmp_path, late, "AS903") == []
+
+
+BUILT = """
+class Model(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.into, self.attention = nn.Linear(5, width), Attention()
+        self.key_table = nn.Embedding(9, width)
+        self.last = nn.Linear(width, 3)
+
+    def forward(self, x, key):
+        x = self.into(x) + self.key_table(key)
+        return self.last(x + self.attention(x))
+
+
+model = Model().eval()
+inputs = torch.randn(2, 6, 5), torch.randint(9, (2, 6))
+"""
+
+
+@pytest.mark.parametrize(
+    ("freezing", "severity"),
+    [
+        ("for n, p in model.named_parameters(): p.requires_grad = 'k' not in n  # here", "warning"),
+        ("model.attention.q.requires_grad_(False)  # here", "note"),
+        ("for n in ['v.weight']: model.attention.get_parameter(n).requires_grad = False", "note"),
+    ],
+)
+def test_one_projection_that_is_frozen_alone(tmp_path: Path, freezing: str, severity: str) -> None:
+    finding = only(tmp_path, program() + BUILT + freezing, "AS903")
+    assert finding.severity == severity
+    assert finding.evidence["trained_matrices"] > 3
+
+
+@pytest.mark.parametrize(
+    "freezing",
+    [
+        "for p in (model.attention.q, model.attention.k): p.requires_grad_(False)",
+        "for n, p in model.named_parameters(): p.requires_grad = '.q' in n or '.v' in n",
+        "model.key_table.requires_grad_(False)",
+        "model.requires_grad_(False); model.attention.requires_grad_(True).k.requires_grad_(False)",
+    ],
+)
+def test_what_is_frozen_by_kind_is_meant(tmp_path: Path, freezing: str) -> None:
+    assert found(tmp_path, program() + BUILT + freezing, "AS903") == []

@@ -82,6 +82,22 @@ def test_weights_that_are_drawn_too_small(tmp_path: Path) -> None:
                 "                m.weight.mul_(20 * torch.rand(64, 1).pow(4))"
             ),
         ),  # rows unlike
+        (
+            LINEAR,
+            (
+                "with torch.no_grad():\n"
+                "            for m in (self.q, self.k):\n"
+                "                m.weight.mul_(7), m.bias.add_(torch.randn(64))\n"
+                "            nn.init.constant_(self.v.bias, 3.0)"
+            ),
+        ),  # scaled since they were drawn; what is filled are other numbers
+        (
+            LINEAR,
+            (
+                "nn.init.normal_(self.q.weight, std=0.5), nn.init.normal_(self.k.weight, std=0.05)"
+                "\n        with torch.no_grad(): self.q.bias.mul_(0), self.k.bias.fill_(9.0)"
+            ),
+        ),  # what the bias of k adds to a whole row of scores
     ],
 )
 def test_usual_and_trained_weights_are_silent(tmp_path: Path, body: str, init: str) -> None:

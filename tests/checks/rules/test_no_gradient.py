@@ -123,7 +123,11 @@ def test_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
     [
         "w = (q @ k.mT / 4).softmax(-1); self.shown = w.detach(); return w @ v",
         "s = (q @ k.mT).softmax(-1); h = F.one_hot(s.argmax(-1), 6) + s - s.detach(); return h @ v",
-        "return (q @ k.detach().mT / 4).softmax(-1) @ v.detach()",  # a memory that stands still
+        "m = x.detach(); return (q @ self.k(m).mT / 4).softmax(-1) @ self.v(m)",  # stands still
+        (
+            "m = torch.zeros(2, 2, 6, 16); m[0], m[1] = k.detach(), v.detach(); "
+            "return (q @ m[0].mT / 4).softmax(-1) @ m[1]"
+        ),  # a cache that is written to
         "return ((q @ k.mT / 4).softmax(-1) @ v) * 0",  # a branch that starts at zero
         "s = self.g * v; h = s + (s.round() - s).detach(); return (q @ k.mT).softmax(-1) @ h",
         (
@@ -141,6 +145,26 @@ def test_ways_back_on_purpose_are_silent(tmp_path: Path, body: str) -> None:
     init = "self.g, self.i = nn.Parameter(torch.tensor(1.3)), nn.Linear(width, 1)"
     init += "; self.c = nn.Parameter(torch.randn(5, width))"
     assert found(tmp_path, program(body, init), "AS902") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "k, v = k.detach(), v.detach(); return (q @ k.mT / 4).softmax(-1) @ v",
+        (
+            "q, k, v = self.p(x).chunk(3, -1); k, v = k.data, v.data\n"
+            "        return (q @ k.mT / 4).softmax(-1) @ v"
+        ),
+        (
+            "m = x.detach()\n        with torch.no_grad(): k, v = self.k(m), self.v(m)\n"
+            "        return (q @ k.mT / 4).softmax(-1) @ v"
+        ),
+    ],
+)
+def test_projections_of_keys_and_values_that_never_learn(tmp_path: Path, body: str) -> None:
+    init = "self.p = nn.Linear(width, 3 * width)"
+    finding = only(tmp_path, program(body, init), "AS902")
+    assert "of k and v" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor
 
 from attnscope.errors import InputError
+from tests.checks import written
 from tests.checks.marks import marked
 from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
 
@@ -72,3 +75,44 @@ def test_minus_infinity_hides_and_is_no_fault() -> None:
 def test_inputs_of_nan_say_nothing_of_the_model() -> None:
     with pytest.raises(InputError, match="504 of the 504 entries of x are NaN or infinite"):
         found("AS802", ByHand(), features().fill_(float("nan")))
+
+
+PADDED = """
+class Attention(nn.Module):
+    def __init__(self, width=16):
+        super().__init__()
+        self.embed = nn.Embedding(30, width, padding_idx=0)
+        self.q, self.k, self.v = (nn.Linear(width, width, bias=False) for _ in range(3))
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        q, k, v = self.q(x), self.k(x), self.v(x)
+        q = {unit}  # here
+        w = (q @ k.mT).masked_fill((ids == 0)[:, None], -1e9).softmax(-1)
+        return w @ v
+
+
+model = Attention().eval()
+inputs = torch.tensor([[4, 9, 2, 7, 5, 0, 0], [3, 8, 6, 1, 4, 2, 9]])
+expect = dict(padding="ids pad=0")
+{tail}
+"""
+
+
+def test_padding_that_reaches_the_gradients(tmp_path: Path) -> None:
+    unit = "q / q.square().sum(-1, keepdim=True).sqrt()"
+    finding = written.only(tmp_path, PADDED.format(unit=unit, tail=""), "AS802")
+    assert finding.evidence["gradients_not_finite"]
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
+
+
+@pytest.mark.parametrize(
+    ("unit", "tail"),
+    [
+        ("q / (q.norm(dim=-1, keepdim=True) + 1e-6)", ""),
+        ("q / q.norm(dim=-1, keepdim=True)", "model.requires_grad_(False)"),
+    ],
+)
+def test_padding_that_reaches_nothing(tmp_path: Path, unit: str, tail: str) -> None:
+    assert written.found(tmp_path, PADDED.format(unit=unit, tail=tail), "AS802") == []

@@ -81,6 +81,13 @@ def program(body: str, norm: str = "nn.LayerNorm") -> str:
             ),
             "doubled",
         ),
+        (
+            (
+                "c = x.mean(1, keepdim=True); h = self.norm1(x) * (1 + c) + c\n"
+                "        x = h + self.attn(h)  # here\n        return x + self.ff(self.norm2(x))"
+            ),
+            "after the norm",
+        ),
         ("x = self.norm1(self.attn(x)); return self.norm2(x + self.ff(x))", "missing"),
         ("x = self.attn(self.norm1(x)); return x + self.ff(self.norm2(x))", "missing"),
         (
@@ -111,6 +118,10 @@ def test_a_residual_at_the_wrong_place(tmp_path: Path, body: str, kind: str, nor
         "x = x + self.norm2(self.attn(self.norm1(x))); return x + self.ff(self.norm3(x))",
         "h = self.norm1(x); return x + self.attn(h) + self.ff(h)",  # parallel
         "return x + self.attn(self.norm1(x)) + self.ff(self.norm2(x))",
+        (
+            "c = x.mean(1, keepdim=True); x = x + self.attn(self.norm1(x) * (1 + c) + c)\n"
+            "        return x + self.ff(self.norm2(x) * (1 + c) + c)"
+        ),  # modulated norms
         "x = self.norm1(1.4 * x + self.attn(x)); return self.norm2(1.4 * x + self.ff(x))",
         "x = x + self.gate * self.attn(self.norm1(x)); return x + self.gate * self.ff(x)",
         "x = x + self.drop(self.attn(self.norm1(x))); return x + self.drop(self.ff(self.norm2(x)))",

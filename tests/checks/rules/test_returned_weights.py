@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -96,6 +99,37 @@ def test_what_is_returned_is_named(kind: type[nn.Module], what: str) -> None:
 
 def test_the_line_is_that_which_hands_it_out() -> None:
     assert line_of(only("AS803", Scores(), features())) == marked(__file__, "scores")
+
+
+class Layers(nn.Module):
+    """Two layers, whose maps are joined in some way."""
+
+    def __init__(self, kind: type[Returning], joined: Callable[[list[Tensor]], Tensor]) -> None:
+        super().__init__()
+        self.layers, self.joined = nn.ModuleList((kind(), kind())), joined
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        maps = []
+        for layer in self.layers:
+            y, seen = layer(x)
+            x = x + y
+            maps.append(seen)
+        return x, self.joined(maps)
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        torch.stack,
+        partial(torch.cat, dim=1),
+        lambda maps: torch.stack(maps, 1).flatten(1, 2).permute(0, 2, 3, 1),
+    ],
+)
+def test_maps_of_layers_are_judged_one_by_one(joined: Callable[[list[Tensor]], Tensor]) -> None:
+    finding = only("AS803", Layers(Scores, joined), features(batch=2))
+    assert finding.evidence["is"] == "the scores before the softmax"
+    assert line_of(finding) == marked(__file__, "scores")
+    assert not found("AS803", Layers(Returning, joined), features(batch=2))
 
 
 def test_a_mean_that_nobody_calls_a_head_is_a_note() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from attnscope.checks.definitions import fills_anything, owner_of
+from attnscope.checks.definitions import fills, owner_of
 from attnscope.checks.drawn import default_bounds, drawn, is_uniform_within
 from attnscope.checks.residual.graph import behind
 from attnscope.checks.residual.stream import CONTRACTIONS
@@ -23,7 +23,8 @@ class Gains:
     """How the projections of one call scale.
 
     q, k: rms of what the projection returns over rms of what it receives; names: of the weights;
-    stds: of their entries; scores: standard deviation of the scaled q·k.
+    stds: of their entries; scores: standard deviation of the scaled q·k within its rows, as a
+    softmax takes no notice of what a whole row has in common.
     """
 
     located: Located
@@ -36,7 +37,6 @@ class Gains:
 
 def gains(subject: Subject) -> Iterator[Gains]:
     """Iterate over the calls whose weights for q and k are both as an initialiser drew them."""
-    fills = isinstance(subject.model, nn.Module) and fills_anything(subject.model)
     for located in subject.base.located:
         q, k = (_side(subject, located, name) for name in ("q", "k"))
         spread = _spread(located)
@@ -44,7 +44,7 @@ def gains(subject: Subject) -> Iterator[Gains]:
             continue
         names = tuple(dict.fromkeys((*q[1], *k[1])))
         stds = [_drawn_std(subject, name) for name in names]
-        if not fills and any(_is_past_its_start(subject, name) for name in names):
+        if any(_is_past_its_start(subject, name) for name in names):
             continue
         if names and all(std is not None for std in stds):
             yield Gains(located, q[0], k[0], names, tuple(s for s in stds if s is not None), spread)
@@ -71,7 +71,7 @@ def _is_past_its_start(subject: Subject, name: str) -> bool:
     It was scaled, trained or loaded since.
     """
     holder = owner_of(subject.model, name) if subject.model is not None else None
-    if not isinstance(holder, nn.Linear):
+    if subject.model is None or not isinstance(holder, nn.Linear) or fills(subject.model, name):
         return False
     return not is_uniform_within(holder.weight, default_bounds(holder.weight)[0])
 
@@ -108,7 +108,8 @@ def _spread(located: Located) -> float | None:
     if not isinstance(scale, int | float) or q.shape[1] % k.shape[1] or q.numel() == 0:
         return None
     scores = q[:1] @ k[:1].repeat_interleave(q.shape[1] // k.shape[1], dim=1).mT * scale
-    return float(scores.std()) if scores.numel() > 1 else None
+    apart = scores - scores.mean(-1, keepdim=True)
+    return float(apart.square().mean().sqrt()) if scores.shape[-1] > 1 else None
 
 
 def _drawn_std(subject: Subject, name: str) -> float | None:

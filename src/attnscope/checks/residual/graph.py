@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
+from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.subject.subject import Subject
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "learning",
     "needed_by_outputs",
     "output_values",
+    "parameters_on",
+    "projection_of",
     "reached",
 ]
 
@@ -51,6 +54,20 @@ def output_values(subject: Subject) -> list[int]:
     outputs = subject.base.outputs.values()
     values = (subject.base.tape.value_of(each) for each in outputs)
     return [value for value in values if value is not None]
+
+
+def parameters_on(subject: Subject, way: Iterable[Operation]) -> list[str]:
+    """Return the parameters that are read on a way, in its order."""
+    names = subject.base.parameters
+    return list(dict.fromkeys(names[v] for op in way for v in op.values() if v in names))
+
+
+def projection_of(subject: Subject, values: list[int]) -> list[str]:
+    """Return the parameters of the projection nearest to q, k or v."""
+    for operation in reversed(behind(subject.base.tape, values)):
+        if operation.name in CONTRACTIONS and (names := parameters_on(subject, [operation])):
+            return names
+    return []
 
 
 def needed_by_outputs(subject: Subject) -> set[int]:

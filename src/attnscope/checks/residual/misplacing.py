@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attnscope.calls.program import Operation
-from attnscope.checks.residual.graph import output_values, reached
+from attnscope.checks.residual.graph import output_values, projection_of, reached
 from attnscope.checks.residual.stream import (
     ADDS,
     CONTRACTIONS,
@@ -143,13 +143,31 @@ def _inside_block(subject: Subject, around: Surroundings, received: int) -> bool
 
 
 def _lies_inside(subject: Subject, around: Surroundings, norm: Operation) -> bool:
-    """Return whether a norm's parameters lie in the block of the attention, below the model."""
-    names = subject.base.parameters
+    """Return whether a norm's parameters lie in the block of the attention, below the model.
+
+    Blocks that are kept as several lists, of norms and of attentions, are told by their number.
+    """
+    names, module = subject.base.parameters, around.located.call.module
+    projections = projection_of(subject, [v for v, _ in around.located.spots.get("q", [])])
+    number = next(filter(None, map(_numbered, [module, *projections])), None)
     for value in norm.values():
-        block = names.get(value, "").rpartition(".")[0].rpartition(".")[0]
-        if block and (around.located.call.module + ".").startswith(block + "."):
+        path = names.get(value, "").rpartition(".")[0]
+        block = path.rpartition(".")[0]
+        if block and f"{module}.".startswith(f"{block}."):
+            return True
+        if number is not None and number == _numbered(path):
             return True
     return False
+
+
+def _numbered(path: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return where the first list of a path lies, and all numbers in it; None: there is none."""
+    parts = path.split(".")
+    numbers = tuple(part for part in parts if part.isdigit())
+    if not numbers:
+        return None
+    first = parts.index(numbers[0])
+    return ".".join(parts[: max(first - 1, 0)]), numbers
 
 
 def _is_input(subject: Subject, around: Surroundings, stream: int) -> bool:

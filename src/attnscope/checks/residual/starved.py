@@ -110,7 +110,8 @@ def dead_products(subject: Subject) -> Iterator[Cut]:
         return
     found, tape = backward(subject), subject.base.tape
     values = {name: value for value, name in subject.base.parameters.items()}
-    fed = max((_size(found, name) for name in found.parameters), default=0.0)
+    gradients = [g for g in (*found.parameters.values(), *found.values.values()) if g is not None]
+    fed = max((float(g.abs().max()) for g in gradients if g.numel()), default=0.0)
     for owner in attending(subject, model):
         own = [name for name in own_parameters(model, owner) if name in values]
         names = [name for name in own if _is_dead(model, found, name)]

@@ -65,8 +65,30 @@ def norm_input(tape: Tape, value: int, weights: frozenset[int]) -> int | None:
     """Return what a value is the normalised form of; None: it isn't made by a norm.
 
     A norm written by hand is what takes a mean (or a sum, a variance) of one value on the way, and
-    no product with a weight matrix.
+    no product with a weight matrix. Shift and scale may come of something else, one for all tokens.
     """
+    for each in _unmodulated(tape, value):
+        found = _norm_input(tape, each, weights)
+        if found is not None:
+            return found
+    return None
+
+
+def _unmodulated(tape: Tape, value: int) -> Iterator[int]:
+    """Iterate over a value, and what it is but for factors and shifts spread over its tokens."""
+    for _ in range(_FURTHEST):
+        yield value
+        operation = tape.maker.get(value)
+        if operation is None or operation.name not in _SCALINGS | ADDS | {"addcmul"}:
+            return
+        size = tape.tensors[value].numel()
+        whole = [v for v in dict.fromkeys(operation.values()) if tape.tensors[v].numel() == size]
+        if len(whole) != 1:
+            return
+        value = whole[0]
+
+
+def _norm_input(tape: Tape, value: int, weights: frozenset[int]) -> int | None:
     operation = tape.maker.get(value)
     if operation is None:
         return None

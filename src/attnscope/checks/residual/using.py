@@ -9,6 +9,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.definitions import returned
 from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.residual.graph import free_values
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_in_attention", "line_of_use"]
@@ -36,15 +37,29 @@ def line_of_use(subject: Subject, owner: str, attribute: str) -> Source | None:
 
 
 def line_in_attention(subject: Subject, owner: str, operation: Operation) -> Source | None:
-    """Return the line of an operation, in the function that attends where a helper made it."""
+    """Return the line of an operation, in the function that attends where a helper made it.
+
+    A bias that is made of parameters alone and goes nowhere is missed where it should join.
+    """
     course = _course(subject, owner)
     source = operation.source
+    if course is not None and source is not None and _is_bias(subject, course, operation):
+        softmax = course.line(course.softmax)
+        if softmax.function == source.function:
+            return softmax
     if course is None or source is None or source.function == course.call.source.function:
         return source
     for frame in frames_at(subject, operation):
         if frame.own and frame.source().function == course.call.source.function:
             return frame.source()
     return source
+
+
+def _is_bias(subject: Subject, course: Course, operation: Operation) -> bool:
+    """Return whether an operation makes a table of queries and keys, of no input."""
+    made, call = operation.defines[0], course.call
+    sizes = tuple(subject.base.tape.tensors[made].shape[-2:])
+    return sizes == (call.queries, call.keys) and made in free_values(subject)
 
 
 def _course(subject: Subject, owner: str) -> Course | None:

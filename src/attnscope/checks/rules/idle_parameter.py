@@ -1,4 +1,4 @@
-"""AS903: a parameter of the attention takes no part."""
+"""AS903: a parameter of the attention takes no part, or is never updated."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.calls.source import Source
+    from attnscope.checks.residual.frozen import Frozen
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -20,6 +21,8 @@ _MOST_NAMED = 4
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.toggled_parameters import moved_by_parameters
     from attnscope.checks.residual.cancelling import cancelling_parameters
+    from attnscope.checks.residual.cut_off import cut_off_parameters
+    from attnscope.checks.residual.frozen import frozen_alone
     from attnscope.checks.residual.idle import idle_parameters
 
     if subject.model is None:
@@ -30,23 +33,55 @@ def _check(subject: Subject) -> Iterator[Finding]:
         )
     for name, line in cancelling_parameters(subject):
         yield _of_cancelling(name, line)
+    for name, line in cut_off_parameters(subject):
+        yield _of_cut_off(name, line)
+    for each in frozen_alone(subject):
+        yield _of_frozen(each)
     found = list(idle_parameters(subject))
     if not found:
         return
-    if moved_by_parameters(subject, [name for each in found for name in each.names]) > 0.0:
-        found = [each for each in found if moved_by_parameters(subject, each.names) == 0.0]
-    for each in found:
-        shown = ", ".join(each.names[:_MOST_NAMED])
-        more = len(each.names) - _MOST_NAMED
+    if moved_by_parameters(subject, [name for idle in found for name in idle.names]) > 0.0:
+        found = [idle for idle in found if moved_by_parameters(subject, idle.names) == 0.0]
+    for idle in found:
+        shown = ", ".join(idle.names[:_MOST_NAMED])
+        more = len(idle.names) - _MOST_NAMED
         tail = f" and {more} more" if more > 0 else ""
-        how = "is read, but what is made of it reaches no output" if each.read else "is never read"
+        how = "is read, but what is made of it reaches no output" if idle.read else "is never read"
         yield RULE.found(
             f"{shown}{tail} {how}: with other values the output moves by exactly 0",
-            {"parameters": list(each.names), "read": each.read, "moved": 0.0},
-            source=each.source,
-            module=each.owner,
-            severity="note" if each.last or each.stock else "warning",
+            {"parameters": list(idle.names), "read": idle.read, "moved": 0.0},
+            source=idle.source,
+            module=idle.owner,
+            severity="note" if idle.last or idle.stock else "warning",
         )
+
+
+def _of_cut_off(name: str, line: Source | None) -> Finding:
+    return RULE.found(
+        f"{name} is joined to what attention computes, and the slice here leaves nothing of it: "
+        "with other values the output moves by exactly 0",
+        {"parameters": [name], "read": True, "moved": 0.0},
+        source=line,
+        module=name.rpartition(".")[0],
+        fix="Slice after the operation that it is meant for: a sink is dropped behind the softmax.",
+    )
+
+
+def _of_frozen(each: Frozen) -> Finding:
+    names = ", ".join(each.names)
+    others = " and ".join(part for part in ("q", "k", "v") if part != each.part)
+    return RULE.found(
+        f"{names} ({each.part}) is frozen and never updated, where the projections of {others} "
+        f"beside it are trained, and {each.trained} matrices of the model in all",
+        {"parameters": list(each.names), "part": each.part, "trained_matrices": each.trained},
+        source=each.source,
+        call=each.located.call,
+        severity="note" if each.meant else "warning",
+        fix=(
+            "A filter by a part of a name meets more than was meant (key_embedding, attention.key):"
+            " compare whole names, and print what is frozen. Freeze q, k and v together, or none."
+        ),
+    )
 
 
 def _of_cancelling(name: str, line: Source | None) -> Finding:
@@ -64,7 +99,9 @@ RULE = Rule(
     code="AS903",
     name="idle-parameter",
     severity="warning",
-    what="A parameter of an attention module takes no part in what it computes.",
+    what=(
+        "A parameter of an attention module takes no part in what it computes, or is never updated."
+    ),
     why=(
         "A projection, norm, temperature or bias that was meant to be there is not; it never "
         "learns, weight decay shrinks it, and a checkpoint loads without complaint."
@@ -72,15 +109,18 @@ RULE = Rule(
     fix="Use it in the forward, or remove it; build an optional one only where it is used.",
     proof=(
         "Every operation of a run is written down: the rule fires where no way leads from a "
-        "parameter to any output. The parameters are then given other values, and the output must "
-        "move by exactly 0."
+        "parameter to any output, or where NaN in its place is gone behind a slice. The parameters "
+        "are then given other values, and the output must move by exactly 0. A projection is never "
+        "updated where one of q, k and v alone is frozen, while the other two, the rest of the "
+        "module and most of the model are trained."
     ),
     limits=(
         "Only the modules that attended in this run are looked at. Left alone: frozen parameters "
         "beside trained ones, experts, poolers, heads, copies of what is used in fused form, and "
         "what the code uses only where an argument is given. The last layers of a stack of which "
         "an earlier layer's output is taken, and attention that a library wrote and "
-        "computed with no line of the author's own, give a note."
+        "computed with no line of the author's own, give a note; so does a projection that the "
+        "code freezes by its name and with nothing else, or that is frozen out of sight."
     ),
     sources=(
         "https://github.com/huggingface/diffusers/issues/11903",

@@ -56,8 +56,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 def _of_cuts(subject: Subject, lost: Collection[str]) -> Iterator[Finding]:
     """Tell what cuts the way back: to q and k as a whole, else to single parameters not `lost`."""
-    from attnscope.checks.residual.cutting import cut_calls, cut_scores
+    from attnscope.checks.residual.cutting import cut_calls
     from attnscope.checks.residual.starved import starved_parameters
+    from attnscope.checks.residual.unseen_scores import cut_scores
 
     for cuts in (cut_calls, cut_scores, starved_parameters):
         make = _of_starved if cuts is starved_parameters else _of_cut
@@ -137,7 +138,7 @@ def _of_dead(cut: Cut) -> Finding:
     return RULE.found(
         f"{one} and {other} are multiplied and both all zero, so that neither gives the other a "
         "gradient: both gradients are exactly 0, and no step of training can move them, where the "
-        f"largest gradient of the model is {cut.value_norm:.2g}",
+        f"largest gradient of the run is {cut.value_norm:.2g}",
         {"parameters": [one, other], "largest_gradient": cut.value_norm},
         source=cut.source,
         module=one.rpartition(".")[0],
@@ -148,8 +149,8 @@ def _of_dead(cut: Cut) -> Finding:
 def _of_cut(cut: Cut) -> Finding:
     names = ", ".join(cut.parameters[:4])
     more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
-    if len(cut.parts) == 1:
-        where, rest = f"of {cut.parts[0]}", "q, k and v"
+    if cut.parts:
+        where, rest = f"of {' and '.join(cut.parts)}", "q, k and v"
     else:
         where, rest = "between q·k and the context", "v"
     return RULE.found(
@@ -180,7 +181,10 @@ RULE = Rule(
         "are detached, computed under no_grad or in NumPy, chosen by argmax, or zero at the start; "
         "or the gradient isn't finite."
     ),
-    why="Attention keeps looking where it did at the start; only v learns. The loss still falls.",
+    why=(
+        "What gets no gradient stays as it was at the start: without q and k, attention keeps "
+        "looking where it did. The rest learns around it, and the loss still falls."
+    ),
     fix=(
         "Keep q, k and the weights in the graph: detach only the copy that is kept for looking at, "
         "leave no_grad and NumPy out of the way to the context, use a straight-through estimator "
@@ -189,8 +193,9 @@ RULE = Rule(
     proof=(
         "One backward of a fixed random cotangent through the run in eval mode: the rule fires "
         "where autograd has no way to both q and k (or gives exact zeros because both are zero) "
-        "while v receives a gradient; or to a parameter that the output depends on, while others "
-        "of the same attention receive one; or where two factors of a product are both all zero. "
+        "while v receives a gradient; or to k and v, whose projections then learn nothing; or to a "
+        "parameter that the output depends on, while others of the same attention receive one; or "
+        "where two factors of a product are both all zero. "
         "Where a gradient is exactly zero, a run without a backward hook has to give one; where a "
         "reentrant checkpoint is given nothing that needs a gradient, a run without it in train "
         "mode."

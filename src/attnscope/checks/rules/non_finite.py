@@ -24,11 +24,16 @@ def _check(subject: Subject) -> Iterator[Finding]:
         dense = tensor.layout == torch.strided and not tensor.is_nested
         if dense and tensor.is_floating_point() and bool(tensor.isnan().any()):
             raise Skipped(f"the input {name} holds NaN itself: give inputs of numbers")
-    found = first_not_finite(subject)
+    found, spoiled = first_not_finite(subject), list[str]()
+    if found is None:
+        found = first_not_finite(subject, padded=True)
+        spoiled = _spoiled_parameters(subject) if found is not None else []
+        if not spoiled:
+            return
     if found is None or (found.hidden and _is_told_as_empty_row(subject)):
         return
     yield RULE.found(
-        _message(found),
+        _message(found, spoiled),
         {
             "operation": found.operation.name,
             "makes": found.what,
@@ -37,6 +42,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             "size_of_output": found.size,
             "empty_rows": found.hidden,
             "largest_operand": found.largest,
+            "gradients_not_finite": spoiled,
         },
         source=found.operation.source,
         module="",
@@ -53,15 +59,31 @@ def _is_told_as_empty_row(subject: Subject) -> bool:
     return any(each is not None and each.gives == "nan" for each in found)
 
 
-def _message(found: NotFinite) -> str:
+def _spoiled_parameters(subject: Subject) -> list[str]:
+    """Return the parameters whose gradient isn't finite, outputs that aren't left out."""
+    from attnscope.checks.probes.backward import backward
+
+    try:
+        gradients = backward(subject).parameters
+    except Skipped:  # it is not trained
+        return []
+    return [n for n, g in gradients.items() if g is not None and not bool(g.isfinite().all())]
+
+
+def _message(found: NotFinite, spoiled: list[str]) -> str:
     why = (
         f"of {found.hidden} rows in which every key is hidden"
         if found.hidden
         else f"of finite operands (largest {found.largest:.4g})"
     )
+    made = f"{found.operation.spoken} makes {found.what} {why}, in {found.count} entries, and "
+    if spoiled:
+        return (
+            f"{made}although only outputs at padded positions are not finite, so are the gradients "
+            f"of {len(spoiled)} parameters ({', '.join(spoiled[:3])}), whatever the loss leaves out"
+        )
     return (
-        f"{found.operation.spoken} makes {found.what} {why}, in {found.count} entries, and "
-        f"{found.reached} of {found.size} entries of the output are not finite in consequence"
+        f"{made}{found.reached} of {found.size} entries of the output are not finite in consequence"
     )
 
 
@@ -92,11 +114,12 @@ RULE = Rule(
     proof=(
         "The outputs of the recorded run are not finite at real tokens. From there the recorded "
         "operations are followed back along operands that are NaN or +inf, to the first one whose "
-        "operands are all finite (-inf counts as finite: it hides keys)."
+        "operands are all finite (-inf counts as finite: it hides keys). Where that is so at "
+        "padded positions alone, a backward that leaves them out must give finite gradients."
     ),
     limits=(
         "Only what the given inputs bring about is seen. Outputs at padded positions are left "
-        "alone (see AS203)."
+        "alone (see AS203), unless gradients of parameters are not finite for them."
     ),
     sources=(
         "https://github.com/pytorch/pytorch/issues/103749",

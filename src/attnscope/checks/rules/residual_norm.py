@@ -42,14 +42,25 @@ def _finding(subject: Subject, each: Misplacement) -> Finding:
 
 
 def _line(subject: Subject, each: Misplacement) -> Source | None:
-    """Return the line of the operation; of a sum that isn't there, that which calls attention."""
+    """Return the line of the operation; of a sum that isn't there, that which calls attention.
+
+    What a torch.nn.Sequential calls has no line of its own: it is where it was put together.
+    """
+    from torch import nn
+
     from attnscope.checks.caller import line_of_call
+    from attnscope.checks.definitions import built
 
     own, around = each.at.source, each.around
     beside = around.later[0].operation.source if around.later else None
     if each.kind != "missing" or own is None or beside is None or own.function == beside.function:
         return own
-    return line_of_call(subject, around.located.call.module) or own
+    path = around.located.call.module
+    part, holder = subject.module(path), subject.module(path.rpartition(".")[0])
+    put = None
+    if subject.model is not None and part is not None and isinstance(holder, nn.Sequential):
+        put = built(subject.model, part)
+    return put or line_of_call(subject, path) or own
 
 
 def _rms(tensor: Tensor) -> float:

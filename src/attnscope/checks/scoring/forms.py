@@ -1,0 +1,200 @@
+"""What of a call a tensor is: its weights, or what is often taken for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from attnscope.calls.call import Call
+from attnscope.checks.unreadable import UNREADABLE
+
+__all__ = ["AGAIN", "MEAN", "MIXED", "Likeness", "likeness"]
+
+_FILLS = -1e4
+"""Scores below are fills of a mask."""
+
+MEAN = "their mean over the heads"
+MIXED = "the weights with heads and samples mixed up"
+_DROPPED = "the weights after dropout"
+AGAIN = "weights computed again without the "
+
+_CLOSE = 1e-3
+"""Largest difference, relative, of two tensors that are one but for a half type's rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Likeness:
+    """What of a call a tensor is that is not its weights.
+
+    error: largest difference from the weights; remains: from what it is said to be.
+    """
+
+    call: Call
+    what: str
+    error: float
+    remains: float
+
+
+def likeness(tensor: Tensor, calls: list[Call], *, named: bool, train: bool) -> Likeness | None:
+    """Return the call, and what of it a tensor is, where it is not its weights."""
+    given = tensor.detach().double()
+    wrong: Likeness | None = None
+    for call in calls:
+        forms = _forms(call)
+        if not forms:
+            return None
+        right = forms["weights"]
+        if any(_gap(given, laid) <= _CLOSE for laid in _layouts(right)):
+            return None
+        if _is_keys_first(given, right, call):
+            return None
+        if wrong is None:
+            wrong = _form_of(given, call, forms)
+    if wrong is not None and (wrong.what != _DROPPED or train):
+        return wrong
+    if named and calls and wrong is None and not _fits(given, calls):
+        what = "no (queries, keys) matrix at all"
+        return Likeness(calls[0], what, float("inf"), float("inf"))
+    return None
+
+
+def _is_keys_first(given: Tensor, right: Tensor, call: Call) -> bool:
+    """Return whether a tensor has keys before queries as the code around it has them."""
+    try:
+        spot = call.evidence.spot("weights")
+        kept = spot.held.tensor.double() if spot is not None else None
+    except UNREADABLE:
+        return False
+    return kept is not None and max(_gap(given, right.mT), _gap(given, kept)) <= _CLOSE
+
+
+def _form_of(given: Tensor, call: Call, forms: dict[str, Tensor]) -> Likeness | None:
+    right = forms["weights"]
+    for what, form in forms.items():
+        laid = [each for each in _layouts(form) if each.shape == given.shape]
+        if what == "weights" or not laid:
+            continue
+        remains = min(_gap(given, each) for each in laid)
+        error = min(_gap(given, each) for each in _as(right, given.shape))
+        if remains <= _CLOSE < error:
+            return Likeness(call, what, error, remains)
+    batch, heads, queries, keys = right.shape
+    turned = right.reshape(heads, batch, queries, keys)
+    if heads != batch and given.shape == turned.shape and _gap(given, turned) <= _CLOSE:
+        error = _gap(given, right.transpose(0, 1))
+        return Likeness(call, MIXED, error, _gap(given, turned))
+    return None
+
+
+def _forms(call: Call) -> dict[str, Tensor]:
+    """Return what is often taken for weights, (batch, heads, queries, keys) or less."""
+    try:
+        weights = call.weights().detach().double()
+        scores = call.scores().detach().double()
+    except UNREADABLE:
+        return {}
+    forms = {"weights": weights}
+    if call.heads > 1:
+        forms[MEAN] = weights.mean(1)
+    forms["the weights after a second softmax"] = weights.softmax(-1)
+    forms["the mean over the heads of a second softmax of the weights"] = weights.softmax(-1).mean(
+        1
+    )
+    if call.queries == call.keys > 1:  # of other sizes, the shape says which axis is which
+        forms["the weights with queries and keys exchanged"] = weights.mT
+        forms["the scores' softmax over the queries"] = scores.softmax(2)
+    forms["the scores before the softmax"] = scores
+    forms["the log-sum-exp of the scores"] = scores.logsumexp(-1)
+    forms["the logarithm of the weights"] = scores.log_softmax(-1)
+    forms |= _other_recipes(call)
+    try:
+        met = call.evidence.rerun("weights", call.q, call.k, call.v)
+        forms[_DROPPED] = met.double()
+    except UNREADABLE:
+        pass
+    return forms
+
+
+def _other_recipes(call: Call) -> dict[str, Tensor]:
+    """Return weights as they would be without mask, bias or scale."""
+    recipe = call.recipe
+    if not isinstance(recipe.scale, int | float | Tensor) or recipe.normaliser != "softmax":
+        return {}
+    try:
+        raw = recipe.raw_scores(call.q.detach().double(), call.k.detach().double())
+    except UNREADABLE:
+        return {}
+    scaled = raw * recipe.scale
+    found = {
+        "the scores before scale and softmax": raw,
+        "weights of q·k without a scale": raw.softmax(-1),
+    }
+    if recipe.mask.hides or recipe.bias is not None:
+        parts = " and ".join(
+            name
+            for name, has in (("mask", recipe.mask.hides), ("bias", recipe.bias is not None))
+            if has
+        )
+        found[f"{AGAIN}{parts}"] = scaled.softmax(-1)
+        found["the scores before mask, bias and softmax"] = scaled
+    if recipe.mask.hides and recipe.bias is not None:
+        found[f"{AGAIN}mask"] = (scaled + recipe.bias).softmax(-1)
+    return found
+
+
+def _layouts(form: Tensor) -> Iterator[Tensor]:
+    """Iterate over the ways to lay out (batch, heads, queries, keys), or less."""
+    yield form
+    if form.dim() < 4:
+        if form.dim() == 3 and form.shape[0] == 1:
+            yield form[0]
+        return
+    yield form.transpose(0, 1)
+    yield form.transpose(1, 2)
+    if form.shape[2] != form.shape[3]:
+        yield form.mT
+    yield form.permute(0, 2, 3, 1)
+    yield form.flatten(0, 1)
+    if form.shape[1] == 1:
+        yield form[:, 0]
+        if form.shape[2] != form.shape[3]:
+            yield form[:, 0].mT
+    if form.shape[0] == 1:
+        yield form[0]
+    if 1 in form.shape:
+        yield form.squeeze()
+
+
+def _as(right: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
+    """Return the weights in every layout of a shape; in none: of no likeness."""
+    laid = [each for each in _layouts(right) if each.shape == shape]
+    return laid or [torch.full(shape, float("inf"), dtype=torch.float64)]
+
+
+def _gap(a: Tensor, b: Tensor) -> float:
+    """Return the largest difference, relative to the largest finite entry; inf: other shapes."""
+    if a.shape != b.shape or not a.numel():
+        return float("inf")
+    a, b = _without_fills(a), _without_fills(b)
+    hidden = a.isneginf() & b.isneginf()
+    gap = (a - b).abs().masked_fill(hidden, 0.0)
+    largest = b[b.isfinite()].abs()
+    scale = float(largest.max()) if largest.numel() else 1.0
+    return float(gap.nan_to_num(float("inf"), float("inf")).max()) / max(scale, 1e-12)
+
+
+def _without_fills(tensor: Tensor) -> Tensor:
+    return tensor.masked_fill(tensor <= _FILLS, float("-inf"))
+
+
+def _fits(given: Tensor, calls: list[Call]) -> bool:
+    """Return whether a tensor has the queries and the keys of some call among its axes."""
+    sizes = list(given.shape)
+    return any(
+        call.queries in sizes
+        and call.keys in [s for at, s in enumerate(sizes) if at != sizes.index(call.queries)]
+        for call in calls
+    )
