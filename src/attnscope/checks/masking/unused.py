@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ _MOST = 6
 class Unused:
     """One argument that a function takes and never reads; value: what it was given, if anything.
 
-    source: the line of the softmax, which does without it.
+    source: the line of the softmax, which does without it; of the caller, where **kwargs take it.
     """
 
     name: str
@@ -61,25 +60,25 @@ def unused_arguments(subject: Subject) -> Iterator[Unused]:
         if (line.file, line.line) in lines or len(lines) == _MOST:
             continue
         lines.add((line.file, line.line))
-        for frame, name, value, source in _around(seen):
+        for frame, name, value, source in _around(seen, line):
             if (name, frame.name) not in known and not _is_kept(seen, value):
                 known.add((name, frame.name))
                 at = users_line(subject, call.module, source)
                 yield Unused(name, frame.name, at, seen, _shown(value))
 
 
-def _around(seen: Seen) -> Iterator[tuple[Frame, str, Any, Source]]:
+def _around(seen: Seen, line: Source) -> Iterator[tuple[Frame, str, Any, Source]]:
     """Iterate over what functions around the softmax never read; around q·k, what they swallow."""
     for frame in frames_of(seen):
         for name in _told(frame):
-            yield frame, name, frame.arguments[name], _definition(frame)
+            yield frame, name, frame.arguments[name], line
     product = seen.course.product if seen.course is not None else None
     inner = frames_at(seen.subject, product) if product is not None else ()
     for frames in (frames_of(seen), inner):
         for at, frame in enumerate(frames):
             for name, value in _swallowed(frame):
                 caller = next((each for each in frames[at + 1 :] if each.own), None)
-                source = caller.source() if caller is not None else _definition(frame)
+                source = caller.source() if caller is not None else line
                 yield frame, name, value, source
 
 
@@ -131,16 +130,6 @@ def _says_something(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value and "causal" in name
     return isinstance(value, (int, float)) and bool(_NUMBERS.search(name))
-
-
-def _definition(frame: Frame) -> Source:
-    line = frame.code.co_firstlineno
-    while line < frame.line and not linecache.getline(frame.file, line).lstrip().startswith(
-        ("def ", "async def ")
-    ):
-        line += 1
-    text = linecache.getline(frame.file, line).strip()
-    return Source(frame.file, line, frame.code.co_qualname, text)
 
 
 def _shown(value: Any) -> str | None:

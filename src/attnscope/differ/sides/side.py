@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.exact import widened
+from attnscope.calls.held import storage_key
 from attnscope.calls.source import Source
 from attnscope.calls.tolerance import largest_relative
 from attnscope.calls.trace import Trace
@@ -89,6 +90,18 @@ class Side:
         """The calls with the values that are their stages, those of a backward left out."""
         calls = [call for call in self.trace if not call.recomputed and _is_readable(call)]
         return [Located((call,), self.tape, self.weights) for call in calls]
+
+    def settle(self) -> None:
+        """Read now what depends on tensors that the run changed in place and did not make.
+
+        A cache or an input is put back after the run, and then no longer holds what was recorded.
+        """
+        tensors = self.tape.tensors
+        given = {storage_key(tensors[value]) for value in self.tape.inputs} - {0}
+        written = (op.target for op in self.tape.operations if op.target is not None)
+        if any(storage_key(tensors[value]) in given for value in written):
+            for each in self.located:
+                len(each.spots)
 
     @cached_property
     def unread(self) -> tuple[str, ...]:
