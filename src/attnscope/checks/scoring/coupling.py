@@ -14,14 +14,12 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.influence import Allowed, differs
+from attnscope.checks.masking.hides import DEEP
 from attnscope.checks.scoring.mates import other_last_sample
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Coupled", "coupled"]
-
-_FILLS = -1e4
-"""Scores below are fills of a mask."""
 
 
 _WEIGHT = 1e-3
@@ -135,8 +133,18 @@ def _others(what: _What, stage: Tensor) -> Tensor:
 
 def _shown(before: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
     """Return scores with zeros where a mask hides the key in either of them."""
-    hidden = before.isinf() | (before < _FILLS) | after.isinf() | (after < _FILLS)
+    hidden = _hidden(before) | _hidden(after)
     return before.masked_fill(hidden, 0.0), after.masked_fill(hidden, 0.0)
+
+
+def _of_seeing_rows(pair: tuple[Tensor, Tensor], scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weights with zeros in rows that see no key: AS203 tells what fills give them."""
+    empty = _hidden(scores).all(-1, keepdim=True)
+    return pair[0].masked_fill(empty, 0.0), pair[1].masked_fill(empty, 0.0)
+
+
+def _hidden(scores: Tensor) -> Tensor:
+    return scores.isinf() | (scores < DEEP)
 
 
 def _judged(
@@ -152,6 +160,8 @@ def _judged(
         pair = _others(what, before), _others(what, other[name])
         if name == "scores":
             pair = _shown(*pair)
+        elif "scores" in base:
+            pair = _of_seeing_rows(pair, _others(what, base["scores"]))
         gap = (pair[0] - pair[1]).abs().nan_to_num(0.0, 0.0, 0.0)
         moves = differs(*pair).any() if name == "scores" else (gap > _WEIGHT).any()
         if not bool(moves):

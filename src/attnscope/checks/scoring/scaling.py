@@ -11,7 +11,7 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
-from attnscope.checks.scoring.factors import Factor, factors_of
+from attnscope.checks.scoring.factors import Factor, factors_of, numbers_written_in
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import (
     is_of_a_library,
@@ -113,11 +113,14 @@ def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
     owner = subject.module(call.module)
     if default is None or owner is None or is_of_a_library(subject, call):
         return None
+    others = numbers_written_in(subject, call.source.function)
     for name, value in vars(owner).items():
         if name not in _NAMED or isinstance(value, bool) or not isinstance(value, int | float):
             continue
         if value <= 0 or value == 1.0 or _is_used(scale, float(value)):
             continue
+        if any(_is_used(number, float(value)) for number in others):
+            continue  # it scales something else: a branch, a residual, a low-rank update
         text = (
             f"the kernel scales by its default, {name_of_scale(scale, call.head_dim, call.heads)}, "
             f"while {type(owner).__name__}.{name} is {value:.6g} and is not handed to it"
@@ -129,7 +132,7 @@ def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
 
 def _is_used(scale: float, value: float) -> bool:
     """Return whether a scale follows from a number: itself, its inverse, its powers of a half."""
-    forms = (value, 1 / value, value**-0.5, value**2, value**-2)
+    forms = (value, 1 / value, value**0.5, value**-0.5, value**2, value**-2)
     return any(math.isclose(scale, each, rel_tol=_SAME) for each in forms)
 
 

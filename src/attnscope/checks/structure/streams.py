@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from attnscope.calls.call import Call
@@ -11,14 +11,14 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.probes.memory_changed import MemoryChanged, memory_changed
-from attnscope.checks.scoring.reading import path_back
+from attnscope.checks.scoring.reading import is_of_a_library, path_back
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Astray", "astray"]
 
 _CROSS = re.compile(
-    r"cross|(enc|encoder)_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
+    r"cross|x_?att(n|ention)|(enc|encoder)_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
 )
 _PARTS = frozenset("chunk split unbind tensor_split split_with_sizes".split())
 
@@ -102,9 +102,15 @@ def _has_foreign_values(change: MemoryChanged, call: Call) -> bool:
 
 
 def _reader(subject: Subject, change: MemoryChanged, *, named: bool) -> Call | None:
-    """Return the call that is there to read a sequence: by its name, or the last one."""
+    """Return the call that is there to read a sequence: its module is given it, or by its name.
+
+    Else the last one, where no name is asked for.
+    """
     calls = [call for call in subject.calls if call.index not in change.reads]
-    crossing = [c for c in calls if _CROSS.search(c.module.lower())]
+    given = {each.module for each in change.entered if each.moved}
+    crossing = [c for c in calls if c.module in given and not is_of_a_library(subject, c)]
+    crossing += [c for c in calls if _CROSS.search(c.module.lower())]
+    crossing += [c for c in calls if _is_for_crossing(subject, c, given)]
     if crossing:
         return crossing[0]
     return None if named or not calls else calls[-1]
@@ -127,6 +133,18 @@ def _is_there_for_another(subject: Subject, call: Call, changes: tuple[MemoryCha
             }
             return len(readers) < 2
     return False
+
+
+def _is_for_crossing(subject: Subject, call: Call, given: Collection[str]) -> bool:
+    """Return whether a module around a call is given the sequence, and its class says why."""
+    parts = call.module.split(".")
+    around = (".".join(parts[:size]) for size in range(len(parts), 0, -1))
+    kinds = (type(subject.module(path)).__name__ for path in around if path in given)
+    return any(_CROSS.search(_snake(kind)) for kind in kinds)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _line(subject: Subject, change: MemoryChanged, call: Call) -> Source:
