@@ -154,3 +154,35 @@ class Dummy(Layer):
 
 def test_a_sequence_that_nothing_is_there_for_is_not_astray() -> None:
     assert not found("AS107", Dummy(), INPUTS | {"text": features(length=5, seed=2)})
+
+
+class Handed(nn.Module):
+    """A module without a telling name that is handed a sequence."""
+
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.right = right
+        self.wq, self.wk, self.wv = (nn.Linear(24, 24) for _ in range(3))
+
+    def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+        read = prompt if self.right else x
+        q, v = self.wq(x), self.wv(read)
+        k = self.wk(read)  # handed and not read
+        return (q @ k.mT / 24**0.5).softmax(-1) @ v  # type: ignore[no-any-return]
+
+
+class Around(nn.Module):
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.mix = nn.TransformerEncoderLayer(24, 3, 48, batch_first=True)
+        self.second = Handed(right=right)
+
+    def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+        return self.second(self.mix(x), prompt)  # type: ignore[no-any-return]
+
+
+def test_a_module_that_is_handed_the_sequence_and_reads_itself() -> None:
+    inputs = {"x": features(), "prompt": features(length=5, seed=1)}
+    finding = only("AS107", Around(right=False).eval(), inputs)
+    assert line_of(finding) == marked(__file__, "handed and not read")
+    assert not found("AS107", Around(right=True).eval(), inputs)

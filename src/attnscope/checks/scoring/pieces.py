@@ -16,6 +16,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
 from attnscope.checks.influence import differs
+from attnscope.checks.scoring.axis import line_of_softmax
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.located import Located
@@ -50,9 +51,8 @@ def softmax_of_pieces(subject: Subject) -> Iterator[Apart]:
         except UNREADABLE:
             continue
         if shift is not None:
-            course = course_of(subject, group[0].call)
-            line = course.line(course.softmax) if course is not None else group[0].call.source
-            yield Apart(group[0].call, sizes, shift, line)
+            call = group[0].call
+            yield Apart(call, sizes, shift, line_of_softmax(call, course_of(subject, call)))
 
 
 def _groups(subject: Subject) -> list[list[Located]]:

@@ -119,7 +119,7 @@ def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
             continue
         if value <= 0 or value == 1.0 or _is_used(scale, float(value)):
             continue
-        if any(_is_used(number, float(value)) for number in others):
+        if any(_follows(number, float(value)) for number in others):
             continue  # it scales something else: a branch, a residual, a low-rank update
         text = (
             f"the kernel scales by its default, {name_of_scale(scale, call.head_dim, call.heads)}, "
@@ -130,9 +130,14 @@ def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
     return None
 
 
+def _follows(number: float, value: float) -> bool:
+    """Return whether one of two numbers follows from the other one."""
+    return number > 0 and (_is_used(number, value) or _is_used(value, number))
+
+
 def _is_used(scale: float, value: float) -> bool:
     """Return whether a scale follows from a number: itself, its inverse, its powers of a half."""
-    forms = (value, 1 / value, value**0.5, value**-0.5, value**2, value**-2)
+    forms = (value, 1 / value, value**-0.5, value**2, value**-2)
     return any(math.isclose(scale, each, rel_tol=_SAME) for each in forms)
 
 
