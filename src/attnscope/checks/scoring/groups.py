@@ -14,8 +14,10 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import CONTRACTIONS, Course, course_of
+from attnscope.checks.course import CONTRACTIONS, Course, course_of, representatives
 from attnscope.checks.scoring.assigned import line_of_index
+from attnscope.checks.scoring.numbering import heads_by_features, kv_heads_met
+from attnscope.checks.scoring.reading import is_of_a_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
@@ -25,6 +27,7 @@ _EXPANDS = frozenset(
     "repeat tile expand expand_as broadcast_to repeat_interleave cat concat concatenate stack "
     "index_select getitem".split()
 )
+_SPLITS = frozenset("view reshape unflatten view_as reshape_as rearrange".split())
 _TAKES = frozenset("getitem select unbind narrow chunk split index_select".split())
 
 
@@ -81,15 +84,38 @@ def _is_made_by_group(subject: Subject, met: Met) -> bool:
 def _by_recipe(subject: Subject, call: Call) -> Met | None:
     if call.kv_heads < 2 or call.heads == call.kv_heads or call.heads % call.kv_heads:
         return None
+    read, wanted = _read(subject, call), _blocks(call.heads, call.kv_heads)
+    met = _by_features(subject, call, read) if read is not None else None
+    course = course_of(subject, call)
+    if met is None or met == wanted:
+        return None
+    line = call.source
+    if course is not None:
+        splits = [op for op in course.layout_of("q") if op.name in _SPLITS]
+        line = course.line(*(_copying(course, "k") if met == read else ()), *splits)
+    return Met(call, "k", met, wanted, call.kv_heads, line)
+
+
+def _read(subject: Subject, call: Call) -> tuple[int, ...] | None:
+    """Return the kv head of each query head: as the recipe has it, or as a change of it shows."""
+    if "scores" in call.recipe.unknown:
+        return kv_heads_met(subject, call)
     try:
-        met = call.recipe.kv_head_of(call.heads, call.kv_heads)
+        return call.recipe.kv_head_of(call.heads, call.kv_heads)
     except UNREADABLE:
         return None
-    wanted = _blocks(call.heads, call.kv_heads)
-    course = course_of(subject, call)
-    if met == wanted:
-        return None
-    return Met(call, "k", met, wanted, call.kv_heads, _line_of_copying(call, course, "k"))
+
+
+def _by_features(subject: Subject, call: Call, met: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the kv head that each query head met, both numbered as their projections have them."""
+    known = any(each.call is call for each in representatives(subject))
+    if not known or is_of_a_library(subject, call):
+        return met
+    heads = heads_by_features(subject, call, "q")
+    kv_heads = heads_by_features(subject, call, "k")
+    if heads is None or kv_heads is None:
+        return met
+    return tuple(kv_heads.index(met[head]) for head in heads)
 
 
 def _by_copies(subject: Subject, call: Call) -> Met | None:
@@ -106,7 +132,7 @@ def _by_copies(subject: Subject, call: Call) -> Met | None:
         if 1 < count < call.heads and call.heads % count == 0:
             wanted = _blocks(call.heads, count)
             if labels != wanted:
-                line = _line_of_copying(call, course, side)
+                line = course.line(*_copying(course, side))
                 return Met(call, side, labels, wanted, count, line)
     return None
 
@@ -171,15 +197,11 @@ def _blocks(heads: int, kv_heads: int) -> tuple[int, ...]:
     return tuple(head // (heads // kv_heads) for head in range(heads))
 
 
-def _line_of_copying(call: Call, course: Course | None, side: str) -> Source:
-    if course is None:
-        return call.source
+def _copying(course: Course, side: str) -> list[Operation]:
+    """Return the operations that copy heads of k or v."""
     grows = _grows(course, side)
-    return course.line(*([grows] if grows is not None else []), *_expanding(course, side))
-
-
-def _expanding(course: Course, side: str) -> list[Operation]:
-    return [op for op in course.layout_of(side) if op.name in _EXPANDS]
+    expanding = [op for op in course.layout_of(side) if op.name in _EXPANDS]
+    return [*([grows] if grows is not None else []), *expanding]
 
 
 def _grows(course: Course, side: str) -> Operation | None:
