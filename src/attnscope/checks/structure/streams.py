@@ -72,12 +72,18 @@ def _is_cut_off(subject: Subject, *, codes: bool = True) -> bool:
 
     codes: whether a way leads through an index that is chosen by numbers, as that of a codebook.
     """
+    names = [stream.name for stream in subject.roles.streams]
+    return _has_way(subject, names, codes=codes) is False
+
+
+def _has_way(subject: Subject, names: Collection[str], *, codes: bool = True) -> bool | None:
+    """Return whether an input has a way to the output at all; None: that can't be told."""
     base = subject.base
     main = next(iter(base.outputs.values()), None)
     output = base.tape.value_of(main) if main is not None else None
-    starts = {subject.input_value(stream.name) for stream in subject.roles.streams}
+    starts = {subject.input_value(name) for name in names}
     if output is None or None in starts:
-        return False
+        return None
     reached = {value for value in starts if value is not None}
     for operation in base.tape.operations:
         after = reached.intersection((*operation.needs, *operation.values()))
@@ -85,7 +91,7 @@ def _is_cut_off(subject: Subject, *, codes: bool = True) -> bool:
         for value in operation.defines if after else ():
             if codes or not numbers or base.tape.tensors[value].is_floating_point():
                 reached.add(value)
-    return output not in reached
+    return output in reached
 
 
 def _has_foreign_values(change: MemoryChanged, call: Call) -> bool:
@@ -108,7 +114,9 @@ def _reader(subject: Subject, change: MemoryChanged, *, named: bool) -> Call | N
     """
     calls = [call for call in subject.calls if call.index not in change.reads]
     given = {each.module for each in change.entered if each.moved}
-    crossing = [c for c in calls if c.module in given and not is_of_a_library(subject, c)]
+    crossing = []
+    if _has_way(subject, [change.stream.name]) is False:  # not even over a gate at zero
+        crossing += [c for c in calls if c.module in given and not is_of_a_library(subject, c)]
     crossing += [c for c in calls if _CROSS.search(c.module.lower())]
     crossing += [c for c in calls if _is_for_crossing(subject, c, given)]
     if crossing:
