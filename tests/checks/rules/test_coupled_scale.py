@@ -191,3 +191,25 @@ class WeakFill(ByHand):
 
 def test_rows_that_see_nothing_are_not_judged() -> None:
     assert not found("AS305", WeakFill(), features())
+
+
+class SquaresOverBatch(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        k = k * k.square().mean((0, 2), keepdim=True).rsqrt()  # squares over the batch
+        return q @ k.mT
+
+
+class MeanAdded(NormOverTokens):
+    """Each query gets the mean of all: the future comes in, and scales nothing."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = (q + q.mean(2, keepdim=True)) @ k.mT * 8**-0.5
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return scores.masked_fill(hidden, float("-inf"))
+
+
+def test_an_average_counts_where_it_scales() -> None:
+    finding = only("AS305", SquaresOverBatch(), features())
+    assert finding.evidence["by"] == "mean"
+    assert line_of(finding) == marked(__file__, "squares over the batch")
+    assert not found("AS305", MeanAdded(), features())

@@ -6,6 +6,7 @@ more than the features of one token, scales each token by what else there is.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import STATISTICS
 from attnscope.checks.influence import Allowed, differs, first_mixing, moved
@@ -22,6 +24,10 @@ from attnscope.differ.sides.located import Located
 
 __all__ = ["Prepared", "prepared"]
 
+_AVERAGES = frozenset("mean sum nansum median logsumexp".split())
+_TIMES = frozenset(
+    "mul mul_ rmul imul multiply div div_ truediv itruediv true_divide divide".split()
+)
 _USUAL = 3
 """Axes of (batch, tokens, features)."""
 
@@ -96,11 +102,13 @@ def _by_last(
     kept = (slice(None), slice(None), slice(-1)) if later else (slice(-1),)
     if not bool(differs(plain[kept], other[kept]).any()):
         return None
-    inside = tape.program.needed(tuple(_values(located, side)), {received: before[received]})
+    inside = tuple(tape.program.needed(tuple(_values(located, side)), {received: before[received]}))
     among = [value for operation in inside for value in operation.defines]
     entries = moved(tape, changed, among)
     operation = first_mixing(tape, entries, Allowed(torch.arange(size) == size - 1))
     if operation is None or operation.name not in STATISTICS or operation.source is None:
+        return None
+    if operation.name in _AVERAGES and not _scales(inside, entries, operation):
         return None
     return Prepared(
         side,
@@ -110,6 +118,23 @@ def _by_last(
         float(plain[kept].abs().max()),
         operation.source,
     )
+
+
+def _scales(inside: Sequence[Operation], entries: Collection[int], average: Operation) -> bool:
+    """Return whether an average, or what comes of it, multiplies or divides: one added is no scale.
+
+    The other factor has to move, too: a table of cosines does not.
+    """
+    after = set(average.defines)
+    for operation in inside:
+        values = list(operation.values())
+        if after.isdisjoint(values):
+            continue
+        factors = [value for value in values if value in entries]
+        if operation.name in _TIMES and len(factors) > 1:
+            return True
+        after.update(operation.defines)
+    return False
 
 
 def _values(located: Located, side: str) -> list[int]:
