@@ -68,8 +68,11 @@ def wrong_maps(subject: Subject) -> Iterator[Met]:
 def _is_made_by_group(subject: Subject, met: Met) -> bool:
     """Return whether query heads are made so that tiled kv heads are theirs: kv head by kv head.
 
-    Each group (an expert's, in a mixture of attentions) has one head for each kv head.
+    Each group (an expert's, in a mixture of attentions) has one head for each kv head, and is made
+    by itself: heads of one projection are numbered as its features lie.
     """
+    if heads_by_features(subject, met.call, "q") is not None:
+        return False
     kv, heads, course = met.kv_heads, len(met.found), course_of(subject, met.call)
     if course is None or met.found != tuple(head % kv for head in range(heads)):
         return False
