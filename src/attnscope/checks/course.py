@@ -25,6 +25,12 @@ HIDING = frozenset(
 CONTRACTIONS = frozenset(
     "matmul rmatmul mm bmm baddbmm addmm addbmm einsum tensordot linear mv dot".split()
 )
+STATISTICS = frozenset(
+    "mean std var std_mean var_mean amax amin aminmax max min median quantile norm vector_norm "
+    "matrix_norm sum nansum logsumexp normalize batch_norm instance_norm group_norm layer_norm "
+    "rms_norm".split()
+)
+"""Numbers taken over an axis: a scale that depends on others is a fault of its own kind."""
 CONVOLUTIONS = frozenset("conv1d conv2d conv3d".split())
 
 

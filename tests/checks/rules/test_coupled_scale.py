@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from tests.checks.marks import marked
 from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
@@ -168,3 +169,76 @@ class TwoMasks(ByHand):
 
 def test_rows_that_see_nothing_say_nothing() -> None:
     assert not found("AS305", TwoMasks(), features())
+
+
+class LongestQuery(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        q = q / q.norm(dim=-1, keepdim=True).amax((0, 2), keepdim=True)  # longest query
+        return q @ k.mT
+
+
+class NormOverTokens(ByHand):
+    causal = True
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = q @ normalize(k, dim=2).mT  # norm over tokens
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return scores.masked_fill(hidden, float("-inf")) if self.causal else scores
+
+
+class NormOverFeatures(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = q @ normalize(k, dim=-1).mT
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return scores.masked_fill(hidden, float("-inf"))
+
+
+def test_a_statistic_that_is_taken_of_q_or_k() -> None:
+    finding = only("AS305", LongestQuery(), features())
+    assert (finding.evidence["of"], finding.evidence["by"]) == ("q", "amax")
+    assert finding.evidence["changed"] == "another sample"
+    assert line_of(finding) == marked(__file__, "longest query")
+
+
+def test_a_norm_over_the_tokens_counts_under_a_causal_mask() -> None:
+    finding = only("AS305", NormOverTokens(), features())
+    assert (finding.evidence["of"], finding.evidence["changed"]) == ("k", "a later token")
+    assert line_of(finding) == marked(__file__, "norm over tokens")
+    free = NormOverTokens()
+    free.causal = False
+    for model in (free, NormOverFeatures()):
+        assert not found("AS305", model, features())
+
+
+class WeakFill(ByHand):
+    """Row 0 sees nothing, and its fills let it see all."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        hidden = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).triu(0)
+        return q @ k.mT * 8**-0.5 + hidden * -1e4
+
+
+def test_rows_that_see_nothing_are_not_judged() -> None:
+    assert not found("AS305", WeakFill(), features())
+
+
+class SquaresOverBatch(ByHand):
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        k = k * k.square().mean((0, 2), keepdim=True).rsqrt()  # squares over the batch
+        return q @ k.mT
+
+
+class MeanAdded(NormOverTokens):
+    """Each query gets the mean of all: the future comes in, and scales nothing."""
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        scores = (q + q.mean(2, keepdim=True)) @ k.mT * 8**-0.5
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        return scores.masked_fill(hidden, float("-inf"))
+
+
+def test_an_average_counts_where_it_scales() -> None:
+    finding = only("AS305", SquaresOverBatch(), features())
+    assert finding.evidence["by"] == "mean"
+    assert line_of(finding) == marked(__file__, "squares over the batch")
+    assert not found("AS305", MeanAdded(), features())

@@ -168,3 +168,26 @@ def test_a_prompt_for_the_whole_batch_in_library_attention() -> None:
             return made
 
     assert not found("AS104", Prompted(), (features(), features()[:1, :4]))
+
+
+class Regrouped(nn.Module):
+    """Products in five axes; heads lie kv head by kv head, or group by group."""
+
+    def __init__(self, *, outside: bool) -> None:
+        super().__init__()
+        self.outside = outside
+        self.q, self.k, self.v = nn.Linear(24, 24), nn.Linear(24, 8), nn.Linear(24, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, _ = x.shape
+        q = self.q(x)
+        q = q.view(b, n, 3, 2, 4).transpose(2, 3) if self.outside else q.view(b, n, 2, 3, 4)
+        k, v = self.k(x).view(b, n, 2, 4), self.v(x).view(b, n, 2, 4)
+        weights = (torch.einsum("bqhgd,bkhd->bhgqk", q, k) / 2).softmax(-1)
+        return torch.einsum("bhgqk,bkhd->bqhgd", weights, v).reshape(b, n, 24)
+
+
+def test_query_heads_are_numbered_as_their_features_lie() -> None:
+    finding = only("AS104", Regrouped(outside=True), features())
+    assert finding.evidence["kv_head_met"] == [0, 1, 0, 1, 0, 1]
+    assert not found("AS104", Regrouped(outside=False), features())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from tests.checks.marks import marked
 from tests.checks.rules.by_scores import ByHand, features, found, line_of, only
@@ -156,3 +157,44 @@ def test_a_softmax_over_all_scores_of_all_samples() -> None:
     finding = only("AS101", Flattened(), features())
     assert finding.evidence["axis"] == "batch"
     assert line_of(finding) == marked(__file__, "flattened")
+
+
+class InBlocks(ByHand):
+    """Keys in blocks of 3; `joined` weighs each block by the sum of its exponentials."""
+
+    joined = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        parts, sums = [], []
+        for keys, values in zip(k.split(3, 2), v.split(3, 2), strict=True):
+            parts.append(scaled_dot_product_attention(q, keys, values))  # blocks of keys
+            sums.append((q @ keys.mT * q.shape[-1] ** -0.5).logsumexp(-1, keepdim=True))
+        share = torch.stack(sums).softmax(0) if self.joined else 1 / len(parts)
+        context = (torch.stack(parts) * share).sum(0)
+        return self.out(context.transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
+
+
+class InPlaces(InBlocks):
+    """The same queries, other keys of unequal number, as of two kinds of context."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        text = scaled_dot_product_attention(q, k[:, :, :2], v[:, :, :2])
+        image = scaled_dot_product_attention(q, k[:, :, 2:], v[:, :, 2:])
+        return self.out((text + image).transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
+
+
+def test_blocks_of_keys_with_a_softmax_each() -> None:
+    finding = only("AS101", InBlocks(), features())
+    assert (finding.evidence["blocks"], finding.evidence["keys"]) == ([3, 3, 1], 7)
+    assert line_of(finding) == marked(__file__, "blocks of keys")
+
+
+def test_blocks_that_compete_and_contexts_apart_are_left_alone() -> None:
+    joined = InBlocks()
+    joined.joined = True
+    for model in (joined, InPlaces()):
+        assert not found("AS101", model, features())

@@ -194,3 +194,65 @@ class Unnamed(Halves):
 def test_two_sequences_of_which_none_is_a_memory() -> None:
     inputs = {"x": features(), "places": features(seed=1)}
     assert not found("AS107", Unnamed("x", "memory"), inputs)
+
+
+class Handed(nn.Module):
+    """A module without a telling name that is handed a sequence."""
+
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.right = right
+        self.wq, self.wk, self.wv = (nn.Linear(24, 24) for _ in range(3))
+
+    def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+        read = prompt if self.right else x
+        q, v = self.wq(x), self.wv(read)
+        k = self.wk(read)  # handed and not read
+        return (q @ k.mT / 24**0.5).softmax(-1) @ v  # type: ignore[no-any-return]
+
+
+class Around(nn.Module):
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.mix = nn.TransformerEncoderLayer(24, 3, 48, batch_first=True)
+        self.second = Handed(right=right)
+
+    def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+        return self.second(self.mix(x), prompt)  # type: ignore[no-any-return]
+
+
+def test_a_module_that_is_handed_the_sequence_and_reads_itself() -> None:
+    inputs = {"x": features(), "prompt": features(length=5, seed=1)}
+    finding = only("AS107", Around(right=False).eval(), inputs)
+    assert line_of(finding) == marked(__file__, "handed and not read")
+    assert not found("AS107", Around(right=True).eval(), inputs)
+
+
+class Modulated(nn.Module):
+    """A block that is handed a sequence for its gate, which starts at zero."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.gate = nn.Linear(24, 72), nn.Linear(24, 24)
+        nn.init.zeros_(self.gate.weight)
+        nn.init.zeros_(self.gate.bias)
+
+    def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).chunk(3, -1)
+        gate = self.gate(prompt.mean(1, keepdim=True))
+        return x + gate * ((q @ k.mT / 24**0.5).softmax(-1) @ v)  # type: ignore[no-any-return]
+
+
+class AroundModulated(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.TransformerEncoderLayer(24, 3, 48, batch_first=True)
+        self.block = Modulated()
+
+    def forward(self, x: Tensor, prompt: Tensor) -> Tensor:
+        return self.block(self.mix(x), prompt)  # type: ignore[no-any-return]
+
+
+def test_a_sequence_that_a_closed_gate_reads_is_not_astray() -> None:
+    inputs = {"x": features(), "prompt": features(length=5, seed=1)}
+    assert not found("AS107", AroundModulated().eval(), inputs)

@@ -17,6 +17,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import CONTRACTIONS, HIDING
+from attnscope.checks.dropouts import dropped
 from attnscope.checks.masking.hides import DEEP
 from attnscope.checks.softmaxes import axis_of_softmax, softmaxes_outside
 from attnscope.checks.subject.subject import Subject
@@ -35,7 +36,7 @@ class Additive:
 
     axis: that it runs over; weights: what it makes, in float64. hiding: the operation before it
     that hides keys; after: the first one behind it that changes weights by a mask. sums: of the
-    weights that meet the values, over the axis that they are summed over.
+    weights that meet the values, over the axis that they are summed over; nothing is dropped.
     """
 
     softmax: Operation
@@ -107,12 +108,25 @@ def _read(subject: Subject, softmax: Operation) -> Additive | None:
     value, other, result, after = met
     tape, made = subject.base.tape, softmax.defines[0]
     try:
-        held = tape.run([made, value], wide=True)
+        weights = tape.run([made], wide=True)[made]
+        kept = _undropped(subject, made, weights, value)
+        met_by = tape.run([value], kept, wide=True)[value]
         ones = torch.ones_like(tape.tensors[other])
-        sums = tape.run([result], {value: held[value], other: ones}, wide=True)[result]
+        sums = tape.run([result], {value: met_by, other: ones}, wide=True)[result]
     except UNREADABLE:
         return None
-    return Additive(softmax, axis, held[made], _hiding(subject, softmax), after, sums)
+    return Additive(softmax, axis, weights, _hiding(subject, softmax), after, sums)
+
+
+def _undropped(subject: Subject, made: int, weights: Tensor, met: int) -> dict[int, Tensor]:
+    """Return weights, and what dropouts on their way make of them, as if nothing were dropped."""
+    tape, kept = subject.base.tape, {made: weights}
+    between = {op.defines[0] for op in tape.program.needed((met,), kept)}
+    for each in dropped(tape):
+        (first, *_), after = each.operation.values(), each.operation.defines[0]
+        if not each.by_hand and after in between:
+            kept[after] = tape.run([first], kept, wide=True)[first]
+    return kept
 
 
 def _weighings(

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import representatives, way_out
 from attnscope.checks.influence import differs
 from attnscope.checks.probe import probe
@@ -60,12 +61,14 @@ class Coded:
     """The landings of one call, by side; sides of which nothing is known are left out.
 
     sizes: (samples, positions) of what each projection receives; axes: where these run there.
+    slabs: sides whose tokens have axes of their own there (pairs of points, frames of a video).
     """
 
     call: Call
     landings: Mapping[Side, tuple[Landing, ...]] = field(default_factory=dict)
     sizes: Mapping[Side, tuple[int, int]] = field(default_factory=dict)
     axes: Mapping[Side, tuple[int | None, int]] = field(default_factory=dict)
+    slabs: frozenset[Side] = frozenset()
 
 
 @probe
@@ -94,7 +97,25 @@ def _code_of(subject: Subject, located: Located) -> Coded:
         with contextlib.suppress(*_CANT):
             landings[side] = tuple(_outward(subject, located, value))
     made = {side: found for side, found in landings.items() if found}
-    return Coded(located.call, made, sizes, known)
+    slabs = {side for side in known if _is_of_slabs(subject, located.received[side])}
+    return Coded(located.call, made, sizes, known, frozenset(slabs))
+
+
+def _is_of_slabs(subject: Subject, value: int) -> bool:
+    """Return whether more than features is left beside samples and tokens, and was from the start.
+
+    Features that were taken apart into heads before a projection were one axis once.
+    """
+    tape = subject.base.tape
+    while (operation := tape.maker.get(value)) is not None and operation.name in LAYOUT:
+        if tape.tensors[value].dim() <= _VECTORS:
+            return False
+        value = next(operation.values())
+    return tape.tensors[value].dim() > _VECTORS
+
+
+_VECTORS = 3
+"""Axes of (batch, tokens, features)."""
 
 
 _INWARD: tuple[Side, ...] = ("q", "k", "v")

@@ -10,6 +10,7 @@ from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
     from attnscope.calls.call import Call
+    from attnscope.checks.scoring.prepared import Prepared
     from attnscope.checks.scoring.steered import Steered
     from attnscope.checks.subject.subject import Subject
 
@@ -18,9 +19,14 @@ __all__ = ["RULE"]
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.scoring.coupling import coupled
+    from attnscope.checks.scoring.prepared import prepared
     from attnscope.checks.scoring.steered import steered
 
     for call in subject.calls:
+        before = prepared(subject, call)
+        if before is not None:
+            yield _of_preparing(call, before)
+            continue
         found = coupled(subject, call)
         if found is None:
             turned = steered(subject, call)
@@ -44,6 +50,26 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=found.source,
             call=call,
         )
+
+
+def _of_preparing(call: Call, found: Prepared) -> Finding:
+    others = "earlier tokens" if found.what == "a later token" else "all other samples"
+    return RULE.found(
+        f"{found.side} of {others} depends on {found.what}: {found.by} is taken over more than the "
+        f"features of one token, and with {found.what} changed {found.side} of {others} moves by "
+        f"up to {found.largest:.2g} (the largest is {found.before:.2g}; in float64, so that "
+        "rounding moves none)",
+        {
+            "changed": found.what,
+            "of": found.side,
+            "by": found.by,
+            "moved_by": found.largest,
+            "largest": found.before,
+            "noise": 0.0,
+        },
+        source=found.source,
+        call=call,
+    )
 
 
 def _of_number(call: Call, found: Steered) -> Finding:
@@ -70,8 +96,9 @@ RULE = Rule(
     name="coupled-scale",
     severity="error",
     what=(
-        "Scores are scaled (or shifted) by a statistic over more than their own row: the standard "
-        "deviation or the largest entry of the whole tensor, or a count over the batch."
+        "Scores, or q or k before them, are scaled (or shifted) by a statistic over more than "
+        "their own row: the standard deviation or the largest entry of the whole tensor, a norm "
+        "over the tokens under a causal mask, or a count over the batch."
     ),
     why=(
         "What a sample gets depends on what else is in the batch, and under a causal mask on "
@@ -90,7 +117,9 @@ RULE = Rule(
         "where a shift of the scores (one maximum for all) does not cancel in the normaliser, the "
         "line is that of the division. A scale that is a plain number (as of .item()) is compared "
         "between runs in which another sample, or a later token, is another one, to 1e-5 of "
-        "itself."
+        "itself. Likewise what the projections of q and k receive is changed for the last sample "
+        "(in a causal call also for the last token): q and k of others must not move; where they "
+        "do, the first operation that lets it in has to be a statistic."
     ),
     limits=(
         "Statistics over the heads or the keys of one query are not looked at: normalised rows are "

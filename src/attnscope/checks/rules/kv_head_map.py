@@ -73,8 +73,9 @@ RULE = Rule(
     proof=(
         "The recorded expansion is followed from the kv heads to the query heads, and copies are "
         "compared entry by entry: the rule fires where query head h did not meet kv head h // "
-        "group. In a loop of single heads the k that each of them took are compared, and counted "
-        "against the kv heads that were computed."
+        "group, heads being numbered as their features lie in the projections of q and k, which "
+        "are changed block by block. In a loop of single heads the k that each of them took are "
+        "compared, and counted against the kv heads that were computed."
     ),
     limits="With a single kv head, or as many as query heads, there is nothing to mix up.",
     sources=(

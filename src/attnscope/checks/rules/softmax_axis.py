@@ -60,6 +60,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             )
     if not told:
         yield from _with_samples(subject)
+    yield from _of_pieces(subject)
     outsides = [*over_one(subject), *over_samples(subject)]
     yield from _of_additive(subject, {str(each.source) for each in outsides})
     for outside in outsides:
@@ -68,6 +69,23 @@ def _check(subject: Subject) -> Iterator[Finding]:
             {"axis": outside.axis, "size": outside.size, "shape": list(outside.shape)},
             source=outside.source,
             module="",
+        )
+
+
+def _of_pieces(subject: Subject) -> Iterator[Finding]:
+    """Blocks of keys that are normalised one by one."""
+    from attnscope.checks.scoring.pieces import softmax_of_pieces
+
+    for each in softmax_of_pieces(subject):
+        keys = sum(each.sizes)
+        yield RULE.found(
+            f"the softmax runs over blocks of {each.sizes[0]} of the {keys} keys, one by one, and "
+            "what they give is put together whatever their scores: moving all scores of one block "
+            f"by up to {each.shift:.2g} moves the output by nothing",
+            {"blocks": list(each.sizes), "keys": keys, "shift": each.shift, "moved_by": 0.0},
+            source=each.source,
+            call=each.call,
+            fix=_FIX_OF_PIECES,
         )
 
 
@@ -93,6 +111,12 @@ def _of_additive(subject: Subject, told: set[str]) -> Iterator[Finding]:
             module="",
         )
 
+
+_FIX_OF_PIECES = (
+    "Weigh each block by its own sum: keep its largest score m and the sum of exp(scores - m) "
+    "beside exp(scores - m) @ v, and divide by the sum over all blocks at the end; or put the "
+    "scores of all blocks side by side before the softmax."
+)
 
 _UNEVEN = 1e-3
 """How far sums of weights must be from one, and from one another."""
@@ -176,7 +200,9 @@ RULE = Rule(
         "sum to one over the keys, and do (within 1e-6) over the queries, the heads or the batch. "
         "Weights that are divided by their sum over the keys afterwards, as in slot attention, sum "
         "to one and are left alone. Of additive scores, v·tanh(W q + U k), what each result takes "
-        "of the weights is summed."
+        "of the weights is summed. Of keys that are gone through in blocks of one size, one and "
+        "the same vector is added to all keys of a block, which moves all their scores alike: "
+        "where no output moves, the block has a softmax of its own."
     ),
     limits=(
         "Weights that are masked, dropped or gated after the softmax sum to nothing known: there "

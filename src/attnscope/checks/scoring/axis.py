@@ -33,6 +33,7 @@ __all__ = [
     "Outside",
     "Twice",
     "WrongAxis",
+    "line_of_softmax",
     "over_one",
     "over_samples",
     "softmax_again",
@@ -170,10 +171,15 @@ def _is_over_last(subject: Subject, operation: Operation) -> bool:
 
 
 def _line(call: Call, course: Course | None, *, transposed: bool) -> Source:
+    if course is not None and transposed:
+        return course.line(course.weighing)
+    return line_of_softmax(call, course)
+
+
+def line_of_softmax(call: Call, course: Course | None) -> Source:
+    """Return the line of a softmax, of its sum where it is written out, or of the call."""
     if course is None:
         return call.source
-    if transposed:
-        return course.line(course.weighing)
     named = [op for op in course.main if op.name in SOFTMAXES]
     sums = [op for op in course.main[:-1] if op.name in _SUMS]
     return course.line(*named[-1:], *sums[-1:], course.softmax)

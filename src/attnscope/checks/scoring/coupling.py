@@ -143,7 +143,7 @@ def _seeing(what: _What, base: _Stages, weights: tuple[Tensor, Tensor]) -> tuple
     if "scores" not in base:
         return weights
     scores = _others(what, base["scores"])
-    blind = (scores.isinf() | (scores < _FILLS)).all(-1, keepdim=True)
+    blind = _hidden(scores).all(-1, keepdim=True)
     if blind.shape[:-1] != weights[0].shape[:-1]:
         return weights
     return weights[0].masked_fill(blind, 0.0), weights[1].masked_fill(blind, 0.0)

@@ -12,7 +12,7 @@ from attnscope.checks.course import course_of
 from attnscope.checks.scoring.reading import path_back
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Factor", "factors_of", "kernel_scale"]
+__all__ = ["Factor", "factors_of", "kernel_scale", "numbers_written_in"]
 
 _TIMES = frozenset("mul mul_ rmul imul multiply multiply_".split())
 _OVER = frozenset("div div_ truediv itruediv true_divide divide".split())
@@ -50,6 +50,22 @@ def factors_of(subject: Subject, call: Call) -> tuple[Factor, ...]:
         else:
             found += _of(subject, operation)
     return tuple(found)
+
+
+def numbers_written_in(subject: Subject, function: str) -> frozenset[float]:
+    """Return the single numbers that a function, or a method beside it, multiplies tensors by."""
+    around = function.rpartition(".")[0]
+    return frozenset(
+        factor.number
+        for operation in subject.base.tape.operations
+        if operation.source is not None
+        and (operation.source.function == function or _is_beside(operation.source.function, around))
+        for factor in _of(subject, operation)
+    )
+
+
+def _is_beside(function: str, around: str) -> bool:
+    return bool(around) and function.startswith(f"{around}.")
 
 
 def kernel_scale(operation: Operation, call: Call) -> float | None:

@@ -14,9 +14,11 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import CONTRACTIONS, Course, course_of
+from attnscope.checks.course import CONTRACTIONS, Course, course_of, representatives
 from attnscope.checks.scoring.assigned import line_of_index
 from attnscope.checks.scoring.folded import heads_of_samples
+from attnscope.checks.scoring.numbering import heads_by_features, kv_heads_met
+from attnscope.checks.scoring.reading import is_of_a_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
@@ -29,6 +31,7 @@ _EXPANDS = frozenset(
     "repeat tile expand expand_as broadcast_to repeat_interleave cat concat concatenate stack "
     "index_select getitem".split()
 )
+_SPLITS = frozenset("view reshape unflatten view_as reshape_as rearrange".split())
 _TAKES = frozenset("getitem select unbind narrow chunk split index_select".split())
 
 
@@ -69,8 +72,11 @@ def wrong_maps(subject: Subject) -> Iterator[Met]:
 def _is_made_by_group(subject: Subject, met: Met) -> bool:
     """Return whether query heads are made so that tiled kv heads are theirs: kv head by kv head.
 
-    Each group (an expert's, in a mixture of attentions) has one head for each kv head.
+    Each group (an expert's, in a mixture of attentions) has one head for each kv head, and is made
+    by itself: heads of one projection are numbered as its features lie.
     """
+    if heads_by_features(subject, met.call, "q") is not None:
+        return False
     kv, heads, course = met.kv_heads, len(met.found), course_of(subject, met.call)
     if course is None or met.found != tuple(head % kv for head in range(heads)):
         return False
@@ -85,18 +91,43 @@ def _is_made_by_group(subject: Subject, met: Met) -> bool:
 def _by_recipe(subject: Subject, call: Call) -> Met | None:
     if call.kv_heads < 2 or call.heads == call.kv_heads or call.heads % call.kv_heads:
         return None
-    try:
-        met = call.recipe.kv_head_of(call.heads, call.kv_heads)
-    except UNREADABLE:
-        return None
-    if met == _blocks(call.heads, call.kv_heads):
+    read, wanted = _read(subject, call), _blocks(call.heads, call.kv_heads)
+    if read is None:
         return None
     course = course_of(subject, call)
     samples = heads_of_samples(course) if course is not None else ()
-    if course is None or samples == (tuple(range(call.heads)),):
-        line = _line_of_copying(call, course, "k")
-        return Met(call, "k", met, _blocks(call.heads, call.kv_heads), call.kv_heads, line)
-    return _in_a_sample(course, "k", met, samples)
+    if course is not None and samples != (tuple(range(call.heads)),):
+        return None if read == wanted else _in_a_sample(course, "k", read, samples)
+    met = _by_features(subject, call, read)
+    if met == wanted:
+        return None
+    line = call.source
+    if course is not None:
+        splits = [op for op in course.layout_of("q") if op.name in _SPLITS]
+        line = course.line(*(_copying(course, "k") if met == read else ()), *splits)
+    return Met(call, "k", met, wanted, call.kv_heads, line)
+
+
+def _read(subject: Subject, call: Call) -> tuple[int, ...] | None:
+    """Return the kv head of each query head: as the recipe has it, or as a change of it shows."""
+    if "scores" in call.recipe.unknown:
+        return kv_heads_met(subject, call)
+    try:
+        return call.recipe.kv_head_of(call.heads, call.kv_heads)
+    except UNREADABLE:
+        return None
+
+
+def _by_features(subject: Subject, call: Call, met: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the kv head that each query head met, both numbered as their projections have them."""
+    known = any(each.call is call for each in representatives(subject))
+    if not known or is_of_a_library(subject, call):
+        return met
+    heads = heads_by_features(subject, call, "q")
+    kv_heads = heads_by_features(subject, call, "k")
+    if heads is None or kv_heads is None:
+        return met
+    return tuple(kv_heads.index(met[head]) for head in heads)
 
 
 def _by_copies(subject: Subject, call: Call) -> Met | None:
@@ -125,7 +156,7 @@ def _in_a_sample(
         labels = _labels([met[head] for head in own])
         if not _is_right(labels):
             count = len(set(labels))
-            line = _line_of_copying(course.call, course, side)
+            line = course.line(*_copying(course, side))
             return Met(course.call, side, labels, _blocks(len(labels), count), count, line)
     return None
 
@@ -202,15 +233,11 @@ def _blocks(heads: int, kv_heads: int) -> tuple[int, ...]:
     return tuple(head // (heads // kv_heads) for head in range(heads))
 
 
-def _line_of_copying(call: Call, course: Course | None, side: str) -> Source:
-    if course is None:
-        return call.source
+def _copying(course: Course, side: str) -> list[Operation]:
+    """Return the operations that copy heads of k or v."""
     grows = _grows(course, side)
-    return course.line(*([grows] if grows is not None else []), *_expanding(course, side))
-
-
-def _expanding(course: Course, side: str) -> list[Operation]:
-    return [op for op in course.layout_of(side) if op.name in _EXPANDS]
+    expanding = [op for op in course.layout_of(side) if op.name in _EXPANDS]
+    return [*([grows] if grows is not None else []), *expanding]
 
 
 def _grows(course: Course, side: str) -> Operation | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
-from attnscope.checks.scoring.factors import Factor, factors_of
+from attnscope.checks.scoring.factors import Factor, factors_of, numbers_written_in
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import (
     is_of_a_library,
@@ -113,11 +113,14 @@ def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
     owner = subject.module(call.module)
     if default is None or owner is None or is_of_a_library(subject, call):
         return None
+    others = numbers_written_in(subject, call.source.function)
     for name, value in vars(owner).items():
         if name not in _NAMED or isinstance(value, bool) or not isinstance(value, int | float):
             continue
         if value <= 0 or value == 1.0 or _is_used(scale, float(value)):
             continue
+        if any(_follows(number, float(value)) for number in others):
+            continue  # it scales something else: a branch, a residual, a low-rank update
         text = (
             f"the kernel scales by its default, {name_of_scale(scale, call.head_dim, call.heads)}, "
             f"while {type(owner).__name__}.{name} is {value:.6g} and is not handed to it"
@@ -125,6 +128,11 @@ def _attribute(subject: Subject, call: Call, scale: float) -> Scaled | None:
         source = default.operation.source or call.source
         return Scaled("attribute", scale, float(value), text, source, certain=True)
     return None
+
+
+def _follows(number: float, value: float) -> bool:
+    """Return whether one of two numbers follows from the other one."""
+    return number > 0 and (_is_used(number, value) or _is_used(value, number))
 
 
 def _is_used(scale: float, value: float) -> bool:

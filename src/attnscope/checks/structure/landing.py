@@ -77,7 +77,7 @@ def runs_over_samples(coded: Coded) -> OverSamples | None:
 def runs_over_heads(coded: Coded) -> OverHeads | None:
     """Return what says that all keys of a row come from one token."""
     landings = [each for each in coded.landings.get("k", ()) if each.token[0] == 0]
-    if len(landings) < 2 or landings[0].entries.shape[-1] < 2:
+    if len(landings) < 2 or landings[0].entries.shape[-1] < 2 or "k" in coded.slabs:
         return None
     rows = [_rows_of(each.entries) for each in landings]
     alone = all(not (a & b) for a, b in combinations(rows, 2))

@@ -11,7 +11,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
-from attnscope.checks.course import HIDING, SOFTMAXES, course_of
+from attnscope.checks.course import HIDING, SOFTMAXES, STATISTICS, course_of
 from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.probes.batch_mates import BatchMates, batch_mates
 from attnscope.checks.probes.coded import Coded, coded
@@ -22,13 +22,6 @@ from attnscope.checks.subject.varying import with_other_sample
 from attnscope.differ.sides.located import Located
 
 __all__ = ["Mixing", "line_of_samples", "softmax_over_samples", "where_samples_mix"]
-
-_STATISTICS = frozenset(
-    "mean std var std_mean var_mean amax amin aminmax max min median quantile norm vector_norm "
-    "matrix_norm sum nansum logsumexp batch_norm instance_norm group_norm layer_norm "
-    "rms_norm".split()
-)
-"""Numbers taken over an axis: a scale that depends on other samples is a fault of another kind."""
 
 _KERNELS = frozenset({"scaled_dot_product_attention", "flex_attention"})
 
@@ -59,7 +52,7 @@ def _where(subject: Subject, mates: BatchMates) -> Mixing | None:
     tape, entries = subject.base.tape, _moved(subject, mates)
     allowed = mates.allowed(subject)
     operation = first_mixing(tape, entries, allowed)
-    if operation is None or operation.name in _STATISTICS | HIDING:
+    if operation is None or operation.name in STATISTICS | HIDING:
         return None
     for located in subject.base.located:
         if any(each is operation for each in _around(subject, located)):

@@ -10,8 +10,9 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.capture.tape import Tape
 from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS, course_of, way_out
-from attnscope.checks.influence import Allowed, first_mixing, moved
+from attnscope.checks.influence import Allowed, moved
 from attnscope.checks.probes.coded import Coded, heads_of, laid_out
 from attnscope.checks.structure.landing import Scramble
 from attnscope.checks.subject.subject import Subject
@@ -23,6 +24,11 @@ _MOVES = frozenset(
     "transpose permute movedim swapaxes swapdims view reshape unflatten rearrange mT T view_as "
     "reshape_as".split()
 )
+_RENUMBERS = frozenset(
+    "cat concat concatenate getitem narrow split chunk tensor_split split_with_sizes pad roll flip "
+    "index_select".split()
+)
+"""Operations after which a token lies at another index, and all of it does."""
 _RESHAPES = frozenset("view reshape view_as reshape_as unflatten flatten".split())
 
 
@@ -49,13 +55,47 @@ def operation_of_scramble(subject: Subject, coded: Coded, found: Scramble) -> Op
     entries = moved(tape, changed)
     inside = _between(subject, located, found.side, entries)
     if not found.cut:
-        first = first_mixing(tape, entries, allowed)
+        first = _first_spreading(tape, entries, allowed)
         return first if found.side != "out" or first in inside else _last_reshape(inside) or first
     for operation in inside:
         spread = not all(allowed.holds(entries[value]) for value in operation.defines)
         if spread and operation.name not in CONTRACTIONS | CONVOLUTIONS:
             return operation if operation.name in _RESHAPES else None
     return _last_reshape(inside)
+
+
+def _first_spreading(
+    tape: Tape, entries: Mapping[int, Tensor], allowed: Allowed
+) -> Operation | None:
+    """Return the first operation after which a token is not at one place of some axis any more.
+
+    Where tokens were joined with others, or some of them taken, its place is another one.
+    """
+    places, outside = [allowed], set[int]()
+    for operation in tape.operations:
+        known = [value for value in operation.defines if value in entries]
+        made = [v for v in known if not any(each.holds(entries[v]) for each in places)]
+        if not made:
+            continue
+        if outside.isdisjoint(operation.values()):
+            moved_on = [_place_in(entries[value]) for value in made]
+            if operation.name not in _RENUMBERS or None in moved_on:
+                return operation
+            places += [each for each in moved_on if each is not None]
+            continue
+        outside.update(made)
+    return None
+
+
+def _place_in(entries: Tensor) -> Allowed | None:
+    """Return the one index of the one axis at which anything moved; None: there are more of it."""
+    found = [
+        Allowed(which)
+        for axis in range(entries.dim())
+        if entries.shape[axis] > 1
+        and int((which := entries.movedim(axis, 0).flatten(1).any(-1)).sum()) == 1
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def _last_reshape(operations: Sequence[Operation]) -> Operation | None:

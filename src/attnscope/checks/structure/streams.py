@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,14 @@ from attnscope.checks.caller import line_of_call
 from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.probes.memory_changed import MemoryChanged, memory_changed
 from attnscope.checks.rule import Skipped
-from attnscope.checks.scoring.reading import path_back
+from attnscope.checks.scoring.reading import is_of_a_library, path_back
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Astray", "Divided", "astray", "divided"]
 
 _CROSS = re.compile(
-    r"cross|(enc|encoder)_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
+    r"cross|x_?att(n|ention)|(enc|encoder)_?attn|enc_?dec|multihead_attn$|src_attn|attn2|co_?att|memory|context|_ca$"
 )
 _PARTS = frozenset("chunk split unbind tensor_split split_with_sizes".split())
 
@@ -137,12 +137,18 @@ def _is_cut_off(subject: Subject, *, codes: bool = True) -> bool:
 
     codes: whether a way leads through an index that is chosen by numbers, as that of a codebook.
     """
+    names = [stream.name for stream in subject.roles.streams]
+    return _has_way(subject, names, codes=codes) is False
+
+
+def _has_way(subject: Subject, names: Collection[str], *, codes: bool = True) -> bool | None:
+    """Return whether an input has a way to the output at all; None: that can't be told."""
     base = subject.base
     main = next(iter(base.outputs.values()), None)
     output = base.tape.value_of(main) if main is not None else None
-    starts = {subject.input_value(stream.name) for stream in subject.roles.streams}
+    starts = {subject.input_value(name) for name in names}
     if output is None or None in starts:
-        return False
+        return None
     reached = {value for value in starts if value is not None}
     for operation in base.tape.operations:
         after = reached.intersection((*operation.needs, *operation.values()))
@@ -150,7 +156,7 @@ def _is_cut_off(subject: Subject, *, codes: bool = True) -> bool:
         for value in operation.defines if after else ():
             if codes or not numbers or base.tape.tensors[value].is_floating_point():
                 reached.add(value)
-    return output not in reached
+    return output in reached
 
 
 def _has_foreign_values(change: MemoryChanged, call: Call) -> bool:
@@ -167,9 +173,17 @@ def _has_foreign_values(change: MemoryChanged, call: Call) -> bool:
 
 
 def _reader(subject: Subject, change: MemoryChanged, *, named: bool) -> Call | None:
-    """Return the call that is there to read a sequence: by its name, or the last one."""
+    """Return the call that is there to read a sequence: its module is given it, or by its name.
+
+    Else the last one, where no name is asked for.
+    """
     calls = [call for call in subject.calls if call.index not in change.reads]
-    crossing = [c for c in calls if _CROSS.search(c.module.lower())]
+    given = {each.module for each in change.entered if each.moved}
+    crossing = []
+    if _has_way(subject, [change.stream.name]) is False:  # not even over a gate at zero
+        crossing += [c for c in calls if c.module in given and not is_of_a_library(subject, c)]
+    crossing += [c for c in calls if _CROSS.search(c.module.lower())]
+    crossing += [c for c in calls if _is_for_crossing(subject, c, given)]
     if crossing:
         return crossing[0]
     return None if named or not calls else calls[-1]
@@ -192,6 +206,18 @@ def _is_there_for_another(subject: Subject, call: Call, changes: tuple[MemoryCha
             }
             return len(readers) < 2
     return False
+
+
+def _is_for_crossing(subject: Subject, call: Call, given: Collection[str]) -> bool:
+    """Return whether a module around a call is given the sequence, and its class says why."""
+    parts = call.module.split(".")
+    around = (".".join(parts[:size]) for size in range(len(parts), 0, -1))
+    kinds = (type(subject.module(path)).__name__ for path in around if path in given)
+    return any(_CROSS.search(_snake(kind)) for kind in kinds)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _line(subject: Subject, change: MemoryChanged, call: Call) -> Source:
