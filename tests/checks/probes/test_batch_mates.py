@@ -46,13 +46,17 @@ def test_attention_over_samples_moves_all_others_and_no_other_token() -> None:
 class Codebooks(SelfAttention):
     """(samples · codebooks, length): the rows of one sample are summed."""
 
-    def forward(self, x: Tensor, attention_mask: Tensor) -> Any:
+    def forward(  # type: ignore[override]  # a mask beside the tokens
+        self, x: Tensor, attention_mask: Tensor
+    ) -> Any:
         rows = x.unflatten(0, (len(attention_mask), -1))
         return self.attend(rows.sum(1)).repeat_interleave(rows.shape[1], 0)
 
 
 class NextSample(Codebooks):
-    def forward(self, x: Tensor, attention_mask: Tensor) -> Any:
+    def forward(  # type: ignore[override]  # as above
+        self, x: Tensor, attention_mask: Tensor
+    ) -> Any:
         return super().forward(x.roll(1, 0), attention_mask)
 
 

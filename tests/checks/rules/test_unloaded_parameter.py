@@ -92,12 +92,13 @@ def test_loaded_and_fresh_models_are_silent(tmp_path: Path, model: str, more: st
 
 
 def test_norms_that_are_drawn_around_zero_are_not_trained() -> None:
-    norms = nn.ModuleList(nn.BatchNorm2d(32) for _ in range(4000))
+    each = [nn.BatchNorm2d(32) for _ in range(4000)]
+    norms = nn.ModuleList(each)
     torch.manual_seed(0)
-    for norm in norms:
+    for norm in each:
         nn.init.normal_(norm.weight, std=0.01)
     assert evidence_of_training(norms, ["attention"]) is None
-    nn.init.normal_(norms[7].weight, mean=1.0, std=0.1)
+    nn.init.normal_(each[7].weight, mean=1.0, std=0.1)
     assert evidence_of_training(norms, ["attention"]) == "7.weight"
 
 
