@@ -150,7 +150,7 @@ def test_inputs_that_are_not_finite_are_refused_unless_the_model_deals_with_them
 
 def test_padding_may_hold_anything() -> None:
     class Masked(SelfAttention):
-        def forward(self, x: Tensor, keep: Tensor) -> Tensor:
+        def forward(self, x: Tensor, keep: Tensor) -> Tensor:  # type: ignore[override]
             made: Tensor = super().forward(x) * keep[..., None]
             return made
 

@@ -41,7 +41,7 @@ class OwnBackward(ByHand):
     def forward(self, x: Tensor) -> Tensor:
         b, n, d = x.shape
         q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        y = Attend.apply(q, k, v, self.factor, self.levels)
+        y = Attend.apply(q, k, v, self.factor, self.levels)  # type: ignore[no-untyped-call]
         return self.out(y.transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
 
 

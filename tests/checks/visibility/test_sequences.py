@@ -21,7 +21,7 @@ class Own(nn.Module):
 
     def forward(self, x: Tensor, source: Tensor, shown: Tensor) -> Tensor:
         q, (k, v) = self.q(x), self.kv(source).chunk(2, -1)
-        return (q @ k.mT).masked_fill(~shown, float("-inf")).softmax(-1) @ v
+        return (q @ k.mT).masked_fill(~shown, float("-inf")).softmax(-1) @ v  # type: ignore[no-any-return]
 
 
 class Two(nn.Module):
@@ -36,10 +36,10 @@ class Two(nn.Module):
     def forward(self, notes: Tensor, chords: Tensor) -> Tensor:
         if self.joined:
             x = notes + chords
-            return self.notes(x, x, self.shown[0])
+            return self.notes(x, x, self.shown[0])  # type: ignore[no-any-return]
         x = notes + self.notes(notes, notes, self.shown[0])
         y = chords + self.chords(chords, chords, self.shown[1])
-        return y + self.cross(y, x, torch.ones(LENGTH, LENGTH, dtype=torch.bool))
+        return y + self.cross(y, x, torch.ones(LENGTH, LENGTH, dtype=torch.bool))  # type: ignore[no-any-return]
 
 
 ALL = torch.ones(LENGTH, LENGTH, dtype=torch.bool)
