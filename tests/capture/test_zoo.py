@@ -92,10 +92,12 @@ def outcome(model: nn.Module, inputs: Any) -> Outcome:
 
 
 def both(file: Path) -> Both:
-    """Run a program twice from its source."""
+    """Run a program twice from its source, with the same seed: not all set one themselves."""
+    torch.manual_seed(0)
     target = resolve(str(file))
     with importing_from(target.folder), SoftmaxPlaces() as counted:
         plain = outcome(target.model, target.inputs)
+    torch.manual_seed(0)
     target = resolve(str(file))
     with importing_from(target.folder), record(target.model) as trace:
         watched = outcome(target.model, target.inputs)

@@ -131,6 +131,7 @@ def judge(file: Path, select: Sequence[str] = ()) -> Verdict:
     from attnscope.targets import importing_from, resolve
 
     torch.set_num_threads(1)
+    torch.manual_seed(0)  # not all programs set a seed themselves
     truth = truth_of(file)
     began = time.perf_counter()
     try:

@@ -23,10 +23,7 @@ OPEN = {
     "unseen_first/faulty/adaptive_temperature_batch_norm.py": "points one line before",
     "unseen_first/faulty/hf_bert_lm_not_decoder.py": "no run shows a line of the config's author",
     "unseen_first/faulty/trained_like_copied_head.py": "points one line after",
-    "unseen_third/faulty/encoder_layer_default_axes.py": "a consequence is told beside",
-    "unseen_third/faulty/flamingo_gated_xattn.py": "named by its effects, AS201 and AS903",
     "unseen_third/faulty/image_gpt_second_layer.py": "points at the mask, not at its use",
-    "unseen_third/faulty/moe_vision_stats_scale.py": "named by its effect, AS201",
     "unseen_third/faulty/target_mask_or_instead_of_and.py": "points one line before",
     "unseen_third/faulty/window_and_padding_empties_rows.py": "points one line before",
 }

@@ -11,23 +11,29 @@ import torch
 
 
 class _Stance:
-    """The compiler's stance, one for a whole process: the first user sets it, the last restores."""
+    """The compiler's stance, one for a whole process.
+
+    The first user that finds a compiler sets it, the last one restores it.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
+        self._is_set = False
         self._stack = contextlib.ExitStack()
 
     def enter(self) -> None:
         with self._lock:
             self._users += 1
-            if self._users == 1 and _may_compile():
+            if not self._is_set and _may_compile():
+                self._is_set = True
                 self._stack.enter_context(torch.compiler.set_stance("force_eager"))
 
     def leave(self) -> None:
         with self._lock:
             self._users -= 1
             if not self._users:
+                self._is_set = False
                 self._stack.close()
 
 

@@ -6,10 +6,8 @@ import time
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-import torch
-
+from attnscope.capture.stance import opened_compiled
 from attnscope.checks.finding import SEVERITIES, Finding
 from attnscope.checks.folding import folded
 from attnscope.checks.opening import opened
@@ -34,8 +32,8 @@ def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
         InputError: the inputs aren't finite.
         TargetError: the forward raises, and no rule can say why.
     """
-    stance: Any = torch.compiler.set_stance("force_eager")  # else compiled anew for each length
-    with stance, restored(subject.run, subject.given.values):
+    # Compiled code runs eagerly: it would be compiled anew for each length.
+    with opened_compiled(), restored(subject.run, subject.given.values):
         return _run(subject, rules)
 
 
