@@ -188,3 +188,12 @@ def test_the_line_that_makes_the_model_is_known(text: str, name: str, line: int)
     maker = resolve(f"made.py:{name}" if name else "made.py", Wishes()).maker
     assert maker is not None
     assert (Path(maker.file).name, maker.line) == ("made.py", line)
+
+
+def test_an_edit_of_the_same_length_is_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for width in (8, 9, 8):
+        path = written(Path("edited.py"), MODEL.replace("8", str(width)))
+        weight = resolve(str(path)).model.get_parameter("to_q.weight")
+        assert len(weight) == width
+    assert not Path("__pycache__").exists()

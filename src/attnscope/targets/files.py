@@ -14,13 +14,25 @@ import itertools
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from attnscope.errors import TargetError
 from attnscope.targets.blame import describe, place, shown
 
 _numbers = itertools.count()
+
+
+class _FromSource(SourceFileLoader):
+    """Reads the source each time: kept bytecode is taken for it where a quick edit left its size.
+
+    Nor is a `__pycache__` left beside a user's file.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 @contextmanager
@@ -57,7 +69,8 @@ def import_file(path: Path) -> ModuleType:
     doing = f"importing {shown(path)}"
     parents = _packages(path)
     name = ".".join([*parents, f"{path.stem}__attnscope_{next(_numbers)}"])
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _FromSource(name, str(path)) if path.suffix == ".py" else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise TargetError(doing, "it is not a Python file", "give a file that ends in .py")
     module = importlib.util.module_from_spec(spec)
