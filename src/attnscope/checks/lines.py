@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 import traceback
 from pathlib import Path
+from types import FrameType
 
 import torch
 
 from attnscope.calls.source import Source
 
-__all__ = ["is_installed", "is_the_users", "line_of"]
+__all__ = ["calling_line", "is_installed", "is_the_users", "line_of"]
 
 _NOT_THE_USERS = (
     str(Path(torch.__file__).resolve().parent),
@@ -33,6 +35,18 @@ def line_of(error: BaseException) -> Source | None:
     line = last.lineno or 0
     code = linecache.getline(last.filename, line).strip()
     return Source(last.filename, line, last.name, code)
+
+
+def calling_line() -> Source | None:
+    """Return the innermost line of the running stack outside PyTorch and attnscope."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the stack itself is asked for
+    while frame is not None:
+        code = frame.f_code
+        if is_the_users(code.co_filename):
+            text = linecache.getline(code.co_filename, frame.f_lineno).strip()
+            return Source(code.co_filename, frame.f_lineno, code.co_qualname, text)
+        frame = frame.f_back
+    return None
 
 
 def is_the_users(file: str) -> bool:

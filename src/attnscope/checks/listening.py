@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
-from attnscope.checks.lines import is_the_users
+from attnscope.checks.lines import calling_line
 
 __all__ = ["Heard", "listening"]
 
@@ -38,7 +35,7 @@ def listening(model: nn.Module | None) -> Iterator[list[Heard]]:
             continue
 
         def note(_module: nn.Module, args: Any, kwargs: Any, path: str = path) -> None:
-            heard.append(Heard(path, tuple(_prints((args, kwargs))), _caller()))
+            heard.append(Heard(path, tuple(_prints((args, kwargs))), calling_line()))
 
         handles.append(module.register_forward_pre_hook(note, with_kwargs=True))
     try:
@@ -60,15 +57,3 @@ def _prints(value: Any) -> Iterator[float]:
     elif isinstance(value, dict):
         for item in value.values():
             yield from _prints(item)
-
-
-def _caller() -> Source | None:
-    """Return the line of the author's code that called a module."""
-    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  the stack of the hook
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if is_the_users(name):
-            text = linecache.getline(name, frame.f_lineno).strip()
-            return Source(name, frame.f_lineno, frame.f_code.co_qualname, text)
-        frame = frame.f_back
-    return None

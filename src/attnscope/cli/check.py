@@ -159,8 +159,7 @@ def _checked(target: str, words: dict[str, Any], asked: Asked, settings: Setting
             count = write_baseline(result, asked.write_baseline, Path.cwd())
             progress.say(f"wrote {count} finding{'s' * (count != 1)} into {asked.write_baseline}")
             settings = replace(settings, baseline=asked.write_baseline)
-            report = at_maker(report, found.maker)
-        result = silence(report, settings, Path.cwd(), model=found.model)
+            result = silence(report, settings, Path.cwd(), model=found.model)
         if asked.format != "table":  # which shows them itself
             for note in result.notes:
                 if note not in report.notes:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["unit_of_cache"]
+from attnscope.differ.sides.caches import tensors_held
 
-_DEEPEST = 5
-"""Containers in containers that are looked into."""
+__all__ = ["unit_of_cache"]
 
 _ONE_BYTE = 2.0**-7
 """Unit of whole numbers of one byte."""
@@ -30,23 +29,9 @@ def _unit(tensor: Tensor) -> float:
 
 def _kept(cache: Any, model: nn.Module) -> Iterator[Tensor]:
     if cache is not None:
-        yield from _tensors(cache, 0)
+        yield from tensors_held(cache)
         return
     for module in model.modules():  # the module keeps it
         for name, value in (*vars(module).items(), *module.named_buffers(recurse=False)):
             if name not in {"_parameters", "_modules"}:
-                yield from _tensors(value, 0)
-
-
-def _tensors(value: Any, depth: int) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    if depth > _DEEPEST or isinstance(value, Tensor | nn.Module | type | str) or callable(value):
-        return
-    held: Iterable[Any] = vars(value).values() if hasattr(value, "__dict__") else ()
-    if isinstance(value, Mapping):
-        held = value.values()
-    elif isinstance(value, list | tuple):
-        held = value
-    for each in held:
-        yield from _tensors(each, depth + 1)
+                yield from tensors_held(value)

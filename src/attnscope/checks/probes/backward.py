@@ -12,7 +12,7 @@ from attnscope.checks.probe import probe
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Backward", "backward", "weighted"]
+__all__ = ["Backward", "backward", "gradient_sizes"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ def backward(subject: Subject) -> Backward:
     ]
     tensors = subject.base.tape.tensors
     wanted = [(v, tensors[v]) for v in dict.fromkeys(values) if tensors[v].requires_grad]
-    loss = weighted(outputs)
+    loss = _weighted(outputs)
     asked = [*(t for _, t in wanted), *trained.values()]
     try:
         found = torch.autograd.grad(loss, asked, allow_unused=True, retain_graph=True)
@@ -73,7 +73,30 @@ def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def weighted(outputs: Iterable[Tensor]) -> Tensor:
+def gradient_sizes(
+    outputs: Iterable[Tensor], parameters: Mapping[str, nn.Parameter]
+) -> dict[str, float]:
+    """Return the largest entry of each parameter's gradient in a run of its own; 0.0: it gets none.
+
+    Nothing where no output has a gradient.
+
+    Raises:
+        Skipped: the backward raises.
+    """
+    learning = [each for each in outputs if each.requires_grad]
+    if not learning:
+        return {}
+    try:
+        found = torch.autograd.grad(
+            _weighted(learning), list(parameters.values()), allow_unused=True
+        )
+    except RuntimeError as error:
+        raise Skipped(f"the backward raised {error}") from error
+    dense = zip(parameters, map(_dense, found), strict=True)
+    return {n: float(g.abs().max()) if g is not None and g.numel() else 0.0 for n, g in dense}
+
+
+def _weighted(outputs: Iterable[Tensor]) -> Tensor:
     """Return the outputs weighted by fixed random numbers, summed."""
     generator = torch.Generator().manual_seed(0)
     total = torch.zeros((), dtype=torch.float64)

@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnscope.calls.source import Source
-from attnscope.checks.probes.backward import weighted
+from attnscope.checks.probes.backward import gradient_sizes
 from attnscope.checks.residual.idle import attending, own_parameters
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.checkpoints import opened_checkpoints
@@ -44,9 +43,11 @@ def lost_in_checkpoints(subject: Subject) -> Iterator[Lost]:
         outputs = outputs_of(subject.raw(train=True, graded=True))
     if not lines or not outputs:
         return
-    with_them = _gradients(model, outputs)
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    with_them = gradient_sizes(outputs.values(), trained)
     with opened_checkpoints(replaced=True):
-        without = _gradients(model, outputs_of(subject.raw(train=True, graded=True)))
+        again = outputs_of(subject.raw(train=True, graded=True))
+        without = gradient_sizes(again.values(), trained)
     names = [n for owner in attending(subject, model) for n in own_parameters(model, owner)]
     lost = [n for n in dict.fromkeys(names) if with_them.get(n, 0.0) == 0.0 < without.get(n, 0.0)]
     if lost:
@@ -59,22 +60,3 @@ def _is_a_part(subject: Subject) -> bool:
     if main is None or main.kind != "features":
         return False
     return bool(subject.given.values[main.name].shape[-1] == subject.output.shape[-1])
-
-
-def _gradients(model: nn.Module, outputs: dict[str, Tensor]) -> dict[str, float]:
-    """Return the largest entry of each parameter's gradient; 0.0: it gets none."""
-    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    learning = [each for each in outputs.values() if each.requires_grad]
-    if not learning:
-        return {}
-    try:
-        found = torch.autograd.grad(weighted(learning), list(trained.values()), allow_unused=True)
-    except RuntimeError as error:
-        raise Skipped(f"the backward in train mode raised {error}") from error
-    return {name: _size(grad) for name, grad in zip(trained, found, strict=True)}
-
-
-def _size(gradient: Tensor | None) -> float:
-    if gradient is None or not gradient.numel():
-        return 0.0
-    return float(gradient.to_dense().abs().max())

@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from attnscope.calls.source import Source
 from attnscope.checks.lines import is_the_users
-from attnscope.checks.probes.backward import backward, weighted
+from attnscope.checks.probes.backward import backward, gradient_sizes
 from attnscope.checks.residual.idle import attending, own_parameters
-from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.outputs import outputs_of
 
@@ -103,20 +101,7 @@ def _sizes_without(
 ) -> dict[str, float]:
     """Return the largest entry of each gradient of a run in which one hook is not called."""
     with _left_out(hook):
-        outputs = outputs_of(subject.raw(graded=True)).values()
-        learning = [each for each in outputs if each.requires_grad]
-        if not learning:
-            return {}
-        try:
-            grads: tuple[Tensor | None, ...] = torch.autograd.grad(
-                weighted(learning), list(parameters.values()), allow_unused=True
-            )
-        except RuntimeError as error:
-            raise Skipped(f"the backward raised {error}") from error
-    return {
-        name: float(grad.abs().max()) if grad is not None and grad.numel() else 0.0
-        for name, grad in zip(parameters, grads, strict=True)
-    }
+        return gradient_sizes(outputs_of(subject.raw(graded=True)).values(), parameters)
 
 
 @contextlib.contextmanager

@@ -68,11 +68,15 @@ def _of_cuts(subject: Subject, lost: Collection[str]) -> Iterator[Finding]:
             return
 
 
+def _named(parameters: tuple[str, ...]) -> str:
+    more = f" and {len(parameters) - 4} more" if len(parameters) > 4 else ""
+    return ", ".join(parameters[:4]) + more
+
+
 def _of_starved(cut: Cut) -> Finding:
-    names = ", ".join(cut.parameters[:4])
-    more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
+    names = _named(cut.parameters)
     return RULE.found(
-        f"{cut.operation} cuts the gradient: {names}{more} decide what comes out, and get none, "
+        f"{cut.operation} cuts the gradient: {names} decide what comes out, and get none, "
         f"where the largest one of the same attention is {cut.value_norm:.2g}",
         {
             "operation": cut.operation,
@@ -85,10 +89,9 @@ def _of_starved(cut: Cut) -> Finding:
 
 
 def _of_hook(found: Hooked) -> Finding:
-    names = ", ".join(found.parameters[:4])
-    more = f" and {len(found.parameters) - 4} more" if len(found.parameters) > 4 else ""
+    names = _named(found.parameters)
     return RULE.found(
-        f"the backward hook {found.hook} hands on zeros: {names}{more} get a gradient of exactly 0 "
+        f"the backward hook {found.hook} hands on zeros: {names} get a gradient of exactly 0 "
         f"(up to {found.without:.2g} where it is left out)",
         {"hook": found.hook, "parameters": list(found.parameters), "without_it": found.without},
         source=found.source,
@@ -101,14 +104,13 @@ def _of_hook(found: Hooked) -> Finding:
 
 
 def _of_checkpoint(lost: Lost) -> Finding:
-    names = ", ".join(lost.parameters[:4])
-    more = f" and {len(lost.parameters) - 4} more" if len(lost.parameters) > 4 else ""
+    names = _named(lost.parameters)
     part = (
         "; in a larger model, whose earlier layers learn, it would be right" if lost.a_part else ""
     )
     return RULE.found(
         f"checkpoint(use_reentrant=True) is given no tensor that needs a gradient: in train mode "
-        f"{names}{more} get none, without it up to {lost.without:.2g}{part}",
+        f"{names} get none, without it up to {lost.without:.2g}{part}",
         {"parameters": list(lost.parameters), "without_it": lost.without},
         source=lost.source,
         module=lost.parameters[0].rpartition(".")[0],
@@ -121,7 +123,7 @@ def _of_checkpoint(lost: Lost) -> Finding:
 
 
 def _of_left(cut: Cut) -> Finding:
-    names = ", ".join(cut.parameters[:4])
+    names = _named(cut.parameters)
     return RULE.found(
         f"{names} leaves PyTorch as plain numbers (item, float, tolist, NumPy): with other values "
         "the output moves, and no gradient comes back, where the largest one of the same attention "
@@ -147,14 +149,13 @@ def _of_dead(cut: Cut) -> Finding:
 
 
 def _of_cut(cut: Cut) -> Finding:
-    names = ", ".join(cut.parameters[:4])
-    more = f" and {len(cut.parameters) - 4} more" if len(cut.parameters) > 4 else ""
+    names = _named(cut.parameters)
     if cut.parts:
         where, rest = f"of {' and '.join(cut.parts)}", "q, k and v"
     else:
         where, rest = "between q·k and the context", "v"
     return RULE.found(
-        f"{cut.operation} cuts the gradient {where}: {names}{more} get nothing through it, where "
+        f"{cut.operation} cuts the gradient {where}: {names} get nothing through it, where "
         f"the largest gradient of {rest} is {cut.value_norm:.2g}",
         {
             "operation": cut.operation,

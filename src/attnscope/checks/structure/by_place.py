@@ -16,11 +16,11 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS
-from attnscope.checks.influence import Allowed, moved
+from attnscope.checks.influence import Allowed
 from attnscope.checks.probes.batch_mates import batch_mates
 from attnscope.checks.rule import Skipped
+from attnscope.checks.structure.mixing import moved_by_sample
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.subject.varying import with_other_sample
 from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.located import Located
 
@@ -61,7 +61,10 @@ def by_place(subject: Subject) -> Iterator[ByPlace]:
         raise Skipped("samples depend on one another: which one a bias belongs to can't be told")
     if not subject.base.is_faithful:
         raise Skipped("the run can't be repeated in float64")
-    entries = _entries(subject)
+    try:
+        entries = moved_by_sample(subject, mates)
+    except UNREADABLE as error:
+        raise Skipped(f"the run can't be repeated with another sample: {error}") from error
     allowed, given, told = mates.allowed(subject), _given(subject), set[int]()
     for located in subject.base.located:
         for operation in _between(subject, located):
@@ -89,21 +92,6 @@ def _given(subject: Subject) -> Collection[int]:
         if not found.isdisjoint(operation.needs):
             found.update(operation.defines)
     return found
-
-
-def _entries(subject: Subject) -> Mapping[int, Tensor]:
-    """Return which entries of each value move with the last sample."""
-    mates = batch_mates(subject)
-    other = with_other_sample(subject, mates.changed)
-    changed = {}
-    for stream in subject.roles.streams:
-        value = subject.input_value(stream.name)
-        if value is not None and stream.batch_axis is not None:
-            changed[value] = other.values[stream.name]
-    try:
-        return moved(subject.base.tape, changed)
-    except UNREADABLE as error:
-        raise Skipped(f"the run can't be repeated with another sample: {error}") from error
 
 
 def _between(subject: Subject, located: Located) -> Iterator[Operation]:

@@ -21,7 +21,13 @@ from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import with_other_sample
 from attnscope.differ.sides.located import Located
 
-__all__ = ["Mixing", "line_of_samples", "softmax_over_samples", "where_samples_mix"]
+__all__ = [
+    "Mixing",
+    "line_of_samples",
+    "moved_by_sample",
+    "softmax_over_samples",
+    "where_samples_mix",
+]
 
 _KERNELS = frozenset({"scaled_dot_product_attention", "flex_attention"})
 
@@ -49,7 +55,7 @@ def where_samples_mix(subject: Subject, mates: BatchMates) -> Mixing | None:
 
 
 def _where(subject: Subject, mates: BatchMates) -> Mixing | None:
-    tape, entries = subject.base.tape, _moved(subject, mates)
+    tape, entries = subject.base.tape, moved_by_sample(subject, mates)
     allowed = mates.allowed(subject)
     operation = first_mixing(tape, entries, allowed)
     if operation is None or operation.name in STATISTICS | HIDING:
@@ -80,7 +86,7 @@ def line_of_samples(subject: Subject, mates: BatchMates, call: Call) -> Source |
     received = located.received.get("q") if located is not None else None
     if course is None or received is None:
         return None
-    entries, allowed = _moved(subject, mates), mates.allowed(subject)
+    entries, allowed = moved_by_sample(subject, mates), mates.allowed(subject)
     maker = subject.base.tape.maker
     given = _axis_in(entries, received, allowed)
     said = named_by_module(subject, call.module)
@@ -111,7 +117,7 @@ def _axis_in(entries: Mapping[int, Tensor], value: int, allowed: Allowed) -> int
 _JOINS = frozenset("cat concat concatenate stack pad".split())
 
 
-def _moved(subject: Subject, mates: BatchMates) -> dict[int, Tensor]:
+def moved_by_sample(subject: Subject, mates: BatchMates) -> dict[int, Tensor]:
     """Return which entries of each value move with the changed sample."""
     return subject.once("moved by a sample", lambda: _moves(subject, mates))
 

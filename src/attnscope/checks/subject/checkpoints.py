@@ -6,10 +6,7 @@ They compute a part again on the way back, and refuse `torch.autograd.grad`; for
 from __future__ import annotations
 
 import contextlib
-import linecache
-import sys
 from collections.abc import Callable, Iterator
-from types import FrameType
 from typing import Any
 from unittest import mock
 
@@ -18,7 +15,7 @@ import torch.utils.checkpoint
 from torch import Tensor
 
 from attnscope.calls.source import Source
-from attnscope.checks.lines import is_the_users
+from attnscope.checks.lines import calling_line
 
 __all__ = ["opened_checkpoints"]
 
@@ -39,20 +36,9 @@ def opened_checkpoints(*, replaced: bool = False) -> Iterator[list[Source | None
             given = [each for each in args if isinstance(each, Tensor)]
             lost = torch.is_grad_enabled() and not any(each.requires_grad for each in given)
             if lost:
-                lines.append(_users_line())
+                lines.append(calling_line())
             with torch.set_grad_enabled(torch.is_grad_enabled() and (replaced or not lost)):
                 return function(*args)
 
     with mock.patch.object(torch.utils.checkpoint, "CheckpointFunction", Watching):
         yield lines
-
-
-def _users_line() -> Source | None:
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the stack itself is asked for
-    while frame is not None:
-        code = frame.f_code
-        if is_the_users(code.co_filename):
-            text = linecache.getline(code.co_filename, frame.f_lineno).strip()
-            return Source(code.co_filename, frame.f_lineno, code.co_qualname, text)
-        frame = frame.f_back
-    return None

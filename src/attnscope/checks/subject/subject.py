@@ -136,10 +136,7 @@ class Subject:
         args, kwargs = given.arguments()
         with restored(self.run, given.values), self._mode(train=train), opened_checkpoints():
             seeded(self.seed)
-            side = watch(Watched(self.name, self.run), args, kwargs, self.seed, graded=graded)
-            if side.error is None:
-                side.settle()
-            return side
+            return watch(Watched(self.name, self.run), args, kwargs, self.seed, graded=graded)
 
     def input_value(self, name: str) -> int | None:
         """Return the value on the tape of the base run that an input is; None: it was not read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ __all__ = [
     "empty_cache",
     "fresh",
     "reset_of",
+    "tensors_held",
 ]
 
 _HUGGING_FACE = ("past_key_values", "cache")
@@ -88,19 +89,16 @@ def reset_of(module: nn.Module) -> Callable[[], Any] | None:
 
 def copied(model: nn.Module) -> nn.Module:
     """Return a deep copy of a module, of tensors that it keeps from a run without their graph."""
-    memo: dict[int, Any] = {}
-    for module in model.modules():
-        _detach(vars(module), memo, 0)
+    held = {id(tensor): tensor for m in model.modules() for tensor in tensors_held(vars(m))}
+    memo = {key: t.detach().clone() for key, t in held.items() if not t.is_leaf}
     return copy.deepcopy(model, memo)
 
 
-def _detach(value: Any, memo: dict[int, Any], depth: int) -> None:
-    """Put copies of the tensors with a graph that a value holds into a memo of `copy.deepcopy`."""
+def tensors_held(value: Any, depth: int = 0) -> Iterator[Tensor]:
+    """Iterate over the tensors in containers and plain objects, of a few levels."""
     if isinstance(value, Tensor):
-        if not value.is_leaf:
-            memo[id(value)] = value.detach().clone()
-        return
-    if depth > _DEEPEST or isinstance(value, nn.Module | type) or callable(value):
+        yield value
+    if depth > _DEEPEST or isinstance(value, Tensor | nn.Module | type) or callable(value):
         return
     held: Iterable[Any] = vars(value).values() if hasattr(value, "__dict__") else ()
     if isinstance(value, Mapping):
@@ -108,7 +106,7 @@ def _detach(value: Any, memo: dict[int, Any], depth: int) -> None:
     elif isinstance(value, list | tuple):
         held = value
     for each in held:
-        _detach(each, memo, depth + 1)
+        yield from tensors_held(each, depth + 1)
 
 
 def cache_of(subject: Subject, expect: Mapping[str, Any]) -> Cache | None:

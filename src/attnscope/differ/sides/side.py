@@ -248,7 +248,10 @@ def watch(
             raised = error
         except SystemExit as left:
             raised = ended(left)
-    return Side(subject, tape, trace, output, leaves, error=raised)
+        side = Side(subject, tape, trace, output, leaves, error=raised)
+        if raised is None:
+            side.settle()
+    return side
 
 
 def _with_leaves(
