@@ -142,6 +142,10 @@ class Program:
         as_made: those of `wanted` to return as they were made, whatever is written there later.
         The random state of every device is left as it was; each random operation draws again what
         it drew when it was recorded.
+
+        Raises:
+            RuntimeError: an operation gives fewer tensors than it did, as `unbind` does where
+                `nonzero` finds less in what is `given`; and what PyTorch raises.
         """
         wanted = tuple(wanted)
         values: dict[int, Tensor] = {}
@@ -245,12 +249,21 @@ def _run_one(operation: Operation, values: dict[int, Tensor], given: Mapping[int
     if operation.name == "setitem":
         output = args[0]
     tensors = (
-        (output,)
+        [output]
         if isinstance(output, Tensor)
-        else (leaf for leaf in _leaves(output) if isinstance(leaf, Tensor))
+        else [leaf for leaf in _leaves(output) if isinstance(leaf, Tensor)]
     )
-    made = zip(operation.defines, tensors, strict=False)
+    defines = operation.defines
+    if len(tensors) < len(defines):
+        raise RuntimeError(_FEWER.format(operation.name, len(defines), len(tensors)))
+    made = zip(defines, tensors, strict=False)
     values.update((index, tensor) for index, tensor in made if index not in given)
+
+
+_FEWER = (
+    "{} gave {} tensors when it was recorded and gives {} now: how many there are depends on "
+    "numbers that were changed"
+)
 
 
 def _leaves(tree: Any) -> Iterator[Any]:

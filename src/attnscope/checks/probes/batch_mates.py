@@ -83,13 +83,39 @@ def batch_mates(subject: Subject) -> BatchMates:
 
 
 def _rows_of_a_sample(subject: Subject, stream: Stream) -> int:
-    """Return how many rows of a sequence share one row of a mask (samples, length)."""
+    """Return how many rows of a sequence are one sample.
+
+    They share one row of a mask (samples, length), or the model takes rows that lie beside each
+    other for one: codebooks of a sound, frames of a video.
+    """
     batch, length = stream.batch(subject.given), stream.length(subject.given)
     for name in subject.roles.masks:
         shape = tuple(subject.given.values[name].shape)
         if len(shape) == 2 and shape[1] == length and 1 < shape[0] < batch:
             return batch // shape[0] if batch % shape[0] == 0 else 1
+    return _rows_taken_apart(subject, stream)
+
+
+def _rows_taken_apart(subject: Subject, stream: Stream) -> int:
+    """Return into how many rows the model itself splits the axis of a sequence's rows; 1: never."""
+    tape, batch = subject.base.tape, stream.batch(subject.given)
+    start = subject.input_value(stream.name)
+    if start is None or stream.batch_axis != 0:
+        return 1
+    reached = {start}
+    for operation in tape.operations:
+        if reached.isdisjoint(operation.values()):
+            continue
+        reached.update(operation.defines)
+        before = tape.tensors[next(iter(operation.values()))].shape
+        if operation.name in _SPLITS and before[:1] == (batch,):
+            samples, rows, *_ = (*operation.shapes[0], 1, 1)
+            if samples * rows == batch and 1 < rows < batch:
+                return rows
     return 1
+
+
+_SPLITS = frozenset("view reshape unflatten view_as reshape_as".split())
 
 
 def _token_reach(subject: Subject, stream: Stream, axis: int, tokens: int | None) -> float | None:

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
-from attnscope.calls.program import Operation
+from attnscope.calls.program import Operation, Value
 from attnscope.calls.source import Source
-from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS
+from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.influence import Allowed
 from attnscope.checks.probes.batch_mates import batch_mates
 from attnscope.checks.rule import Skipped
@@ -71,7 +71,7 @@ def by_place(subject: Subject) -> Iterator[ByPlace]:
             axis = _axis_of_samples(operation, entries, allowed)
             if axis is None or operation.defines[0] in told:
                 continue
-            for value in dict.fromkeys(operation.values()):
+            for value in _joining(operation):
                 if value in given or not _tells_apart(subject, located, operation, value, axis):
                     continue
                 far = _moves(subject, value, axis)
@@ -105,12 +105,22 @@ def _between(subject: Subject, located: Located) -> Iterator[Operation]:
     yield from tape.program.needed((end,), held)
 
 
+def _joining(operation: Operation) -> Iterator[int]:
+    """Iterate over what joins entry by entry: of a kernel's arguments, the mask alone."""
+    if operation.name != _KERNEL:
+        yield from dict.fromkeys(operation.values())
+        return
+    mask = operation.kwargs.get("attn_mask", operation.args[3] if len(operation.args) > 3 else None)
+    if isinstance(mask, Value):
+        yield mask.index
+
+
 def _axis_of_samples(
     operation: Operation, entries: Mapping[int, Tensor], allowed: Allowed
 ) -> int | None:
     """Return which axis of what joins, from the last one on (negative), meets the samples."""
     known = [value for value in operation.values() if value in entries]
-    if operation.name in _LAYS_OUT | CONVOLUTIONS | CONTRACTIONS - {"baddbmm"} or not known:
+    if operation.name in _LAYS_OUT | CONTRACTIONS - {"baddbmm"} or not known:
         return None
     of = entries[known[0]] if operation.name == _KERNEL else entries.get(operation.defines[0])
     if of is None:
@@ -133,29 +143,39 @@ def _tells_apart(
     """Return whether a tensor differs from sample to sample, and was meant to from head to head.
 
     It is made of parameters, which know of no batch; or there are as many heads as samples. What
-    is drawn anew for each entry is noise.
+    is drawn anew for each entry is noise, and what doesn't broadcast joins in another way, as the
+    weight of a convolution does.
     """
     tensor = subject.base.tape.tensors[value].detach()
-    if not _varies(tensor, axis):
+    meets = _met_shape(operation, located)
+    if not _varies(tensor, axis) or not _broadcasts(tuple(tensor.shape), meets):
         return False
     if value in _learned(subject):
         return True
-    whole = tuple(tensor.shape) == _met_shape(operation, located)
+    whole = tuple(tensor.shape) == meets
     return tensor.shape[axis] == located.call.heads and not whole
 
 
 def _learned(subject: Subject) -> Collection[int]:
-    """Return the values that are made of parameters, whatever else they are made of."""
+    """Return the values that are made of parameters and of nothing that is drawn."""
     tape = subject.base.tape
 
     def made() -> frozenset[int]:
         found = {v for v in tape.inputs if isinstance(tape.tensors[v], torch.nn.Parameter)}
+        drawn = set[int]()
         for operation in tape.operations:
-            if not found.isdisjoint(operation.needs):
+            if operation.random is not None or not drawn.isdisjoint(operation.needs):
+                drawn.update(operation.defines)
+            elif not found.isdisjoint(operation.needs):
                 found.update(operation.defines)
-        return frozenset(found)
+        return frozenset(found - drawn)
 
     return subject.once("made of parameters", made)
+
+
+def _broadcasts(shape: tuple[int, ...], meets: tuple[int, ...]) -> bool:
+    pairs = zip(reversed(shape), reversed(meets), strict=False)
+    return len(shape) <= len(meets) and all(own in (1, other) for own, other in pairs)
 
 
 def _varies(tensor: Tensor, axis: int) -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "is_past",
     "is_positions",
     "is_segments",
+    "is_sizes",
     "is_video",
     "mask_meaning",
     "speaks_of_keys",
@@ -49,6 +50,7 @@ _SEGMENTS = re.compile(
     r"doc(ument)?s?(_ids?)?$|(seg|segment)s?(_ids?)?$|sequence_ids?$|token_type|packed"
 )
 _LENGTHS = re.compile(r"len(gth)?s?$|^n_?valid|valid_len|seqlens")
+_SIZES = re.compile(r"(shape|size)s?$|(^|_)grids?(_|$)|_(thw|hw|wh)s?$")
 _LABELS = re.compile(r"^labels?$|^targets?$|^y_true$|^gold")
 _MASK = re.compile(r"mask|^pad(ding)?$|^keep$|^valid$|(?<!^[xyz]s)_pad$|attn_bias|attention_bias")
 _KEEP = re.compile(
@@ -74,6 +76,11 @@ def mask_meaning(name: str) -> Literal["keep", "drop"] | None:
 def is_lengths(name: str) -> bool:
     """Return whether a name is that of one length per sample."""
     return bool(_LENGTHS.search(name.lower()))
+
+
+def is_sizes(name: str) -> bool:
+    """Return whether a name is that of rows and columns of each picture."""
+    return bool(_SIZES.search(name.lower()))
 
 
 def speaks_of_keys(name: str) -> bool:

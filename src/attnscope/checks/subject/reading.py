@@ -148,7 +148,7 @@ class _Reader:
             return None
         whole = not tensor.is_floating_point() and not tensor.is_complex()
         if whole:
-            if habits.is_lengths(name) or not tensor.dim():
+            if habits.is_lengths(name) or habits.is_sizes(name) or not tensor.dim():
                 return None
             if tensor.dim() > 2 or _is_binary(tensor):
                 return "ids" if habits.is_ids(name) else None

@@ -115,7 +115,8 @@ def hidden_as_padding(subject: Subject) -> Iterator[Hidden]:
         right = [each for each, pairs in zip(layers, lost, strict=True) if not bool(pairs.any())]
         right += [each for each in layers_of(subject, few=True) if each not in layers]
         for layer, pairs in zip(layers, lost, strict=True):
-            if bool(pairs.any()) and not chooses_by_content(subject, layer):
+            told = bool(pairs.any()) and not _outside_window(layer, pairs)
+            if told and not chooses_by_content(subject, layer):
                 ways = [(pairs, pairs, layer.visible & ~pairs)]
                 yield Hidden(layer, pairs, line_of_pairs(subject, layer, ways, right))
 
@@ -131,6 +132,18 @@ def _lost(layer: Layer, real: Tensor) -> Tensor:
     lost = real & ~seen & several
     sees_some = bool((seen & real).any()) and not (layer.own and _strict(layer, real))
     return asks[:, :, None] & lost[:, None, :] & sees_some
+
+
+def _outside_window(layer: Layer, pairs: Tensor) -> bool:
+    """Return whether lost tokens are no keys at all, the first ones of every sample alike.
+
+    A cache with a window has dropped them, whoever is padding.
+    """
+    if layer.own:
+        return False
+    lost = pairs.any(1).any(0)
+    front = torch.arange(layer.keys) <= int(lost.nonzero().max())
+    return not layer.keys_moved_by(front.expand(layer.rows.batch, -1))
 
 
 def hidden_self(subject: Subject, stream: Stream) -> Iterator[Hidden]:

@@ -104,6 +104,13 @@ class Layer:
             self._seen[key] = self._moved(where)
         return self._seen[key]
 
+    def keys_moved_by(self, where: Tensor) -> bool:
+        """Return whether any key is another one when the tokens at `where` are changed."""
+        keys = [value for each in self.calls for value, _ in each.spots["k"]]
+        changed = {value: self._changed(value, where) for value in self.given}
+        before, after = (self.side.tape.run(keys, given, wide=True) for given in ({}, changed))
+        return any(bool(differs(before[value], after[value]).any()) for value in keys)
+
     @cached_property
     def visible(self) -> Tensor:
         """Which keys each query sees, (batch, queries, keys); a run for each key."""

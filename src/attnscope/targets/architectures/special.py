@@ -239,7 +239,7 @@ SPECIAL: dict[str, Special] = {
     "step3p5": Special("its window has no default", {"sliding_window": 4}),
     "udop": Special("boxes are fractions", plan={"unit_boxes": True}),
     "voxtral_realtime": Special("text and audio run side by side", plan={"length": 8}),
-    "xclip_vision_model": Special("frames are rows of the batch", plan={"batch": 8}),
+    "xclip_vision_model": Special("frames are rows of the batch: two videos", plan={"batch": 16}),
     "zoedepth": Special("its bottleneck is as wide", {"bottleneck_features": 32}),
     "align": Special("as wide as its images", {"projection_dim": 160}),
     "pi0": Special("masks cameras", plan={"image_form": "frames", "tile_mask": True}),
