@@ -9,7 +9,14 @@ from attnscope.capture.tape import Tape
 from attnscope.checks.course import course_of
 from attnscope.checks.probes.backward import Backward, backward
 from attnscope.checks.residual.cutting import Cut, size_of, starved, untaught
-from attnscope.checks.residual.graph import behind, first_cut, free_values, learning, parameters_on
+from attnscope.checks.residual.graph import (
+    behind,
+    first_cut,
+    free_values,
+    learning,
+    output_values,
+    parameters_on,
+)
 from attnscope.checks.residual.unrecorded import cause_of
 from attnscope.checks.subject.subject import Subject
 
@@ -49,7 +56,7 @@ def cut_scores(subject: Subject) -> Iterator[Cut]:
             names = _packed(subject, found, operands) if live.isdisjoint(operands) else ()
         if not names:
             continue
-        cut = _cut_of_scores(tape, operation, weights)
+        cut = _cut_of_scores(subject, operation)
         if cut is None or cut.defines[0] in seen or _selects(subject, cut):
             continue
         if _weighs(tape, cut, free):
@@ -69,11 +76,12 @@ def _all_starved(subject: Subject, found: Backward, way: tuple[Operation, ...]) 
     return bool(named) and all(found.parameters[n] is None for n in named[-2:])
 
 
-def _cut_of_scores(tape: Tape, product: Operation, weights: Collection[int]) -> Operation | None:
+def _cut_of_scores(subject: Subject, product: Operation) -> Operation | None:
     """Return the cut between a product and the next one with an activation: the context.
 
     None: some way to the context is not cut, whatever else is made of the scores.
     """
+    tape, weights = subject.base.tape, subject.base.weights
     alive = set(product.defines)
     later = []
     for operation in tape.operations:
@@ -90,7 +98,9 @@ def _cut_of_scores(tape: Tape, product: Operation, weights: Collection[int]) -> 
     cut, alive = first_cut(tape, later, product.defines)
     if cut is None:  # it goes on as plain numbers, from the last tensor that nothing reads
         ends = [op for op in later if not alive.isdisjoint(op.defines)]
-        cut = ends[-1] if ends and not tape.users.get(ends[-1].defines[0]) else None
+        last = ends[-1].defines[0] if ends else None
+        returned = last is None or last in output_values(subject)
+        cut = None if returned or tape.users.get(last) else ends[-1]
     return cut
 
 
