@@ -112,6 +112,38 @@ def fsmt() -> Iterator[str]:
     yield f"in train mode query 0 gives {later:.2f} of its weight to later tokens"
 
 
+def led() -> Iterator[str]:
+    """Hide the first half of the decoder's tokens, from a full pass and from a cached step."""
+    config = _HF.LEDConfig(
+        vocab_size=60,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=64,
+        decoder_ffn_dim=64,
+        attention_window=4,
+    )
+    model = _HF.LEDForConditionalGeneration(config).eval()
+    source, target = torch.randint(5, 60, (1, 8)), torch.randint(5, 60, (1, 8))
+    half = torch.ones_like(target)
+    half[:, :4] = 0
+    first = model(input_ids=source, decoder_input_ids=target[:, :-1], use_cache=True)
+    for name, given in (
+        ("a full pass", {"decoder_input_ids": target, "use_cache": False}),
+        ("a cached step", {"decoder_input_ids": target[:, -1:], "use_cache": True}),
+    ):
+        last = []
+        for mask in (torch.ones_like(target), half):
+            cache = copy.deepcopy(first.past_key_values) if given["use_cache"] else None
+            output = model(
+                input_ids=source, decoder_attention_mask=mask, past_key_values=cache, **given
+            )
+            last.append(output.logits[:, -1])
+        yield f"hiding half moves the last logits of {name} by {_gap(*last)}"
+
+
 def moshi() -> Iterator[str]:
     """Decode one token a step with a window below the length, and above it."""
     for window in (4, 64):
@@ -135,15 +167,24 @@ def moshi() -> Iterator[str]:
 
 def neucodec() -> Iterator[str]:
     """Shuffle the tokens of an attention whose positions count the heads, as the decoder does."""
-    code = _code("neucodec")
-    config = _HF.NeuCodecConfig(
+    return _turned_by_head("neucodec", "NeuCodec")
+
+
+def xcodec2() -> Iterator[str]:
+    """Shuffle the tokens of an attention whose positions count the heads, as the decoder does."""
+    return _turned_by_head("xcodec2", "Xcodec2")
+
+
+def _turned_by_head(family: str, prefix: str) -> Iterator[str]:
+    code = _code(family)
+    config = getattr(_HF, f"{prefix}Config")(
         hidden_size=32, num_attention_heads=4, num_key_value_heads=4, head_dim=8
     )
     config._attn_implementation = "sdpa"  # noqa: SLF001  as from_pretrained sets it
-    name = next(n for n in dir(code) if n.endswith("Attention") and "NeuCodec" in n)
+    name = next(n for n in dir(code) if n.endswith("Attention") and prefix in n)
     layer = getattr(code, name)(config, 0).eval()
     x, order = torch.randn(1, 12, 32), torch.randperm(12)
-    turned = code.NeuCodecRotaryEmbedding(config=config)(x, torch.arange(4)[None])
+    turned = getattr(code, f"{prefix}RotaryEmbedding")(config=config)(x, torch.arange(4)[None])
     one, other = (
         layer(each, position_embeddings=turned, attention_mask=None)[0] for each in (x, x[:, order])
     )
@@ -233,11 +274,13 @@ PROOFS: dict[str, Callable[[], Iterator[str]]] = {
         blt_global_transformer,
         cpmant,
         fsmt,
+        led,
         moshi,
         neucodec,
         phi4_multimodal_vision,
         swiftformer,
         vit_mae,
+        xcodec2,
         yoso,
     )
 }

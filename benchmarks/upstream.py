@@ -68,6 +68,12 @@ _NO_PADDING = Fault(
     "attention_mask is taken as 0 and -10000 where it is 1 and 0, so that .int() makes 1 of both: "
     "hiding the second half of the tokens moves the first by exactly 0",
 )
+_STEP_WITHOUT_MASK = Fault(
+    "AS601",
+    "a mask is made only for more than one token: where prompts of the decoder are padded on the "
+    "left, a cached step attends to their padding; decoder_attention_mask moves the full pass by "
+    "0.002, and the step by exactly 0",
+)
 _PATCHES = Fault(
     "AS601",
     "a step is made into patches without the bytes before it: with the cache, the last logits of a "
@@ -79,11 +85,13 @@ PROVEN: dict[str, tuple[Fault, ...]] = {
     "blt_global_transformer": (_NO_MASK,),
     "cpmant": (_BOTH_WAYS,),
     "fsmt": (_LEAK,),
+    "led": (_STEP_WITHOUT_MASK,),
     "moshi": (_WINDOW,),
     "neucodec": (_BY_HEAD,),
     "phi4_multimodal_vision": (_WIDE, _LEFT_TO_RIGHT),
     "swiftformer": (_ONE_WEIGHT,),
     "vit_mae": (_ZERO_TABLES,),
+    "xcodec2": (_BY_HEAD,),
     "yoso": (_NO_PADDING,),
 }
 """By the name that `attnscope check arch:NAME` takes."""

@@ -26,6 +26,9 @@ _STEP = 1e-4
 _OFF = 0.02
 """Share of a derivative by which a backward must be off: far above rounding in half precision."""
 
+_REPLACED = STEPS | frozenset("acos arccos asin arcsin acosh arccosh atanh arctanh".split())
+"""Steps, and what is infinitely steep somewhere: one takes another gradient for these on purpose."""
+
 _NOTHING = 1e-9
 """A derivative below that share of the largest one is none."""
 
@@ -49,8 +52,8 @@ class OwnBackward:
 def own_backwards(subject: Subject) -> Iterator[OwnBackward]:
     """Iterate over functions with a backward of their own that is not that of what they compute.
 
-    Functions that are given another gradient on purpose (straight through, reversed) hold no
-    attention or round inside, and aren't looked at.
+    Functions that are given another gradient on purpose (straight through, reversed, bounded) hold
+    no attention, or something inside whose own gradient is of no use, and aren't looked at.
     """
     if not subject.base.is_faithful:
         return
@@ -74,13 +77,13 @@ def _result(subject: Subject, call: Call) -> int | None:
         return None
     tape, reached = subject.base.tape, set(course.product.defines)
     inside = [*course.main, *(op for op in behind(tape, reached) if not op.graded)]
-    if any(operation.name.rstrip("_") in STEPS for operation in inside):
+    if any(operation.name.rstrip("_") in _REPLACED for operation in inside):
         return None
     for operation in tape.operations:
         if reached.isdisjoint(operation.values()):
             continue
         reached.update(operation.defines)
-        if operation.name.rstrip("_") in STEPS:
+        if operation.name.rstrip("_") in _REPLACED:
             return None
         for value in operation.defines:
             if isinstance(tape.tensors[value].grad_fn, BackwardCFunction):
