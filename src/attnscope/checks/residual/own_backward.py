@@ -27,7 +27,7 @@ _OFF = 0.02
 """Share of a derivative by which a backward must be off: far above rounding in half precision."""
 
 _REPLACED = STEPS | frozenset("acos arccos asin arcsin acosh arccosh atanh arctanh".split())
-"""Steps, and what is infinitely steep somewhere: one takes another gradient for these on purpose."""
+"""Steps, and what is infinitely steep somewhere: these are given another gradient on purpose."""
 
 _NOTHING = 1e-9
 """A derivative below that share of the largest one is none."""

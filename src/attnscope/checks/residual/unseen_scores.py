@@ -99,8 +99,8 @@ def _cut_of_scores(subject: Subject, product: Operation) -> Operation | None:
     if cut is None:  # it goes on as plain numbers, from the last tensor that nothing reads
         ends = [op for op in later if not alive.isdisjoint(op.defines)]
         last = ends[-1].defines[0] if ends else None
-        returned = last is None or last in output_values(subject)
-        cut = None if returned or tape.users.get(last) else ends[-1]
+        if last is not None and last not in output_values(subject) and not tape.users.get(last):
+            cut = ends[-1]
     return cut
 
 
