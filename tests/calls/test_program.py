@@ -26,5 +26,5 @@ def test_it_gives_what_it_gave() -> None:
 
 def test_fewer_tensors_than_were_recorded_are_an_error_that_says_so() -> None:
     other = torch.tensor([[1.0, 2.0], [-3.0, 4.0], [-1.0, 5.0]])
-    with pytest.raises(RuntimeError, match="unbind gave 2 tensors when .* gives 1"):
+    with pytest.raises(RuntimeError, match=r"unbind gave 2 tensors when .* gives 1"):
         chosen_rows().run([4], {0: other})

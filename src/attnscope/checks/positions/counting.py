@@ -6,10 +6,10 @@ from torch import nn
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import calls, first_where
 from attnscope.checks.lines import is_installed
 from attnscope.checks.positions.constants import varies
 from attnscope.checks.residual.graph import behind, contents
+from attnscope.checks.statements import calls, first_where
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_counting"]

@@ -6,7 +6,7 @@ import ast
 import linecache
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import enclosing, first_where, last_where, mentions, statements
+from attnscope.checks.statements import enclosing, first_where, last_where, mentions, statements
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_table", "says_ten_thousand"]

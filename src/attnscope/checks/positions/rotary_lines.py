@@ -8,13 +8,14 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
-from attnscope.checks.definitions import calls_of, defined, first_where, mentions
+from attnscope.checks.definitions import defined
 from attnscope.checks.masking.frames import frames_at
 from attnscope.checks.positions.rotary_faults import RotaryFault
 from attnscope.checks.positions.turning import Factor
 from attnscope.checks.residual.graph import behind
 from attnscope.checks.scoring.assigned import line_of_argument
 from attnscope.checks.scoring.rotary import table_of
+from attnscope.checks.statements import calls_of, first_where, mentions
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_rotary"]

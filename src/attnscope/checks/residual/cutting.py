@@ -184,7 +184,7 @@ def _not_finite(
 
 def _source_of(subject: Subject, values: list[int]) -> Source | None:
     """Return the line that fills what q is made of, where the code shows it."""
-    from attnscope.checks.definitions import filled
+    from attnscope.checks.initialising import filled
 
     names = subject.base.parameters
     read = [names[v] for op in behind(subject.base.tape, values) for v in op.values() if v in names]

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from attnscope.checks.definitions import fills, owner_of
+from attnscope.checks.definitions import owner_of
 from attnscope.checks.drawn import default_bounds, drawn, is_uniform_within
+from attnscope.checks.initialising import fills
 from attnscope.checks.residual.graph import behind
 from attnscope.checks.residual.stream import CONTRACTIONS
 from attnscope.checks.subject.subject import Subject

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import class_of, defined, is_inherited, keeps, put_in_later
+from attnscope.checks.definitions import defined, is_inherited, put_in_later
 from attnscope.checks.lines import is_installed
 from attnscope.checks.residual.graph import needed_by_outputs, reached
 from attnscope.checks.residual.using import line_in_attention, line_of_use
+from attnscope.checks.statements import class_of, first_of, keeps
 from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.subject import Subject
 
@@ -178,11 +179,11 @@ def _is_simple(part: nn.Module) -> bool:
 def _is_conditional(model: nn.Module, owner: str, attribute: str) -> bool:
     """Return whether an attribute is used only where some argument says so, or is inherited."""
     module = model.get_submodule(owner)
-    tree = class_of(module)
-    if tree is None or is_inherited(module, attribute):
-        return tree is not None
+    written = class_of(type(module))
+    if written is None or is_inherited(module, attribute):
+        return written is not None
     functions = [
-        n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name != "__init__"
+        n for n in ast.walk(written[1]) if isinstance(n, ast.FunctionDef) and n.name != "__init__"
     ]
     asked = {
         attribute,
@@ -280,38 +281,16 @@ def _numbered(names: list[str], owner: str) -> bool:
 
 def _line_of_value(subject: Subject, model: nn.Module, owner: str) -> Source | None:
     """Return the line of the author's forward that assigns v."""
-    import linecache
+    written = class_of(type(model.get_submodule(owner)))
+    if written is None or not any(call.module.startswith(owner) for call in subject.calls):
+        return None
+    file, tree = written
+    return first_of(((file, node) for node in ast.walk(tree) if _assigns_value(node)), "forward")
 
-    call = next((c for c in subject.calls if c.module.startswith(owner)), None)
-    module = model.get_submodule(owner)
-    tree = class_of(module)
-    if call is None or tree is None:
-        return None
-    found = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign)
-        and any(
-            isinstance(part, ast.Name) and part.id in _VALUES
-            for target in node.targets
-            for part in (target.elts if isinstance(target, ast.Tuple) else (target,))
-        )
-    ]
-    if not found:
-        return None
-    line = min(node.lineno for node in found)
-    file = _file(module)
-    return (
-        None
-        if file is None
-        else Source(file, line, "forward", linecache.getline(file, line).strip())
+
+def _assigns_value(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign) and any(
+        isinstance(part, ast.Name) and part.id in _VALUES
+        for target in node.targets
+        for part in (target.elts if isinstance(target, ast.Tuple) else (target,))
     )
-
-
-def _file(module: nn.Module) -> str | None:
-    import inspect
-
-    try:
-        return inspect.getsourcefile(type(module))
-    except (TypeError, OSError):
-        return None

@@ -6,8 +6,8 @@ import ast
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import enclosing, mentions
 from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.statements import enclosing, mentions
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["cause_of"]

@@ -26,7 +26,7 @@ _FLAT = 1e-3
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.definitions import filled, loaded
+    from attnscope.checks.initialising import filled, loaded
     from attnscope.checks.residual.gains import gains
 
     if subject.model is None:

@@ -52,7 +52,7 @@ def _of_load(each: LeftOut) -> Finding:
 
 def _by_values(subject: Subject) -> Iterator[Finding]:
     """Tell weights that are as torch draws them from those of the rest, which are trained."""
-    from attnscope.checks.definitions import loaded
+    from attnscope.checks.initialising import loaded
     from attnscope.checks.residual.unloaded import evidence_of_training, unloaded_weights
 
     if subject.model is None:

@@ -14,7 +14,6 @@ from torch import nn
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import Course, course_of
-from attnscope.checks.definitions import enclosing, mentions
 from attnscope.checks.lines import is_installed
 from attnscope.checks.listening import listening
 from attnscope.checks.masking.frames import frames_at
@@ -24,6 +23,7 @@ from attnscope.checks.scoring.factors import factors_of
 from attnscope.checks.scoring.implementations import has_own_function, own_line
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.rotary import angles_line, rotary_tables, turning
+from attnscope.checks.statements import enclosing, mentions
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Unused", "configured_cap", "configured_scale", "unused_settings"]

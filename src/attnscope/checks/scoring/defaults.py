@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import enclosing, first_where
+from attnscope.checks.statements import enclosing, first_where
 
 __all__ = ["line_that_leaves_out"]
 
