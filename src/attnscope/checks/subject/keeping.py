@@ -1,4 +1,4 @@
-"""What a run may change in a model and in what hangs on it, and how each is put back."""
+"""What a run may change in a model and in what hangs on it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import inspect
 import itertools
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
-from types import CellType, FunctionType
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from attnscope.calls.held import has_values, version
+from attnscope.calls.held import has_values
+from attnscope.checks.subject import undoing
 from attnscope.checks.subject.naming import functions_of, names_of, own_function
 
 __all__ = ["kept", "rewritable"]
 
-Undo: TypeAlias = Callable[[], None]
 
 _SMALL = 100_000_000
 """Elements of parameters up to which copies are kept, so that what a run writes comes back."""
@@ -40,8 +40,6 @@ _OF_OTHERS = (sys.stdlib_module_names - {"argparse", "collections", "types", "__
 }
 """Packages whose objects are left alone: locks, loggers, streams."""
 
-_MISSING = object()
-
 
 def rewritable(*roots: object) -> list[Tensor]:
     """Return the tensors of which `kept` puts the values back, whatever a run wrote to them."""
@@ -51,7 +49,7 @@ def rewritable(*roots: object) -> list[Tensor]:
     return keeper.tensors
 
 
-def kept(*roots: object) -> list[Undo]:
+def kept(*roots: object) -> list[undoing.Undo]:
     """Return what puts modules, functions with what they hold, and inputs back as they are now."""
     keeper = _Keeper()
     for root in roots:
@@ -63,7 +61,7 @@ class _Keeper:
     """Walks over what a run can reach, and notes how to put each part back."""
 
     def __init__(self) -> None:
-        self.undo: list[Undo] = []
+        self.undo: list[undoing.Undo] = []
         self.tensors: list[Tensor] = []
         self._seen: set[int] = set()
         self._alive: list[object] = []
@@ -94,9 +92,9 @@ class _Keeper:
         elif isinstance(value, Tensor):
             self._tensor(value, copied=True)
         elif isinstance(value, torch.Generator):
-            self.undo.append(_generator(value))
+            self.undo.append(undoing.of_generator(value))
         elif isinstance(value, np.ndarray):
-            self.undo.append(_array(value))
+            self.undo.append(undoing.of_array(value))
         elif depth <= _DEEPEST:
             self._holder(value, depth)
 
@@ -104,18 +102,19 @@ class _Keeper:
         """Keep a container or an object, then what lies in it."""
         inner: Iterable[object] = ()
         if isinstance(value, dict):
-            self.undo.append(_mapping(value))
+            self.undo.append(undoing.of_mapping(value))
             inner = value.values()
         elif isinstance(value, (list, set, deque)):
-            self.undo.append(_items(value))
+            self.undo.append(undoing.of_items(value))
             inner = value
         elif isinstance(value, (tuple, frozenset)):
             inner = value
-        elif type(value).__module__.partition(".")[0] not in _OF_OTHERS and not _is_code(value):
-            slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
-            self.undo.append(_slotted(value, slots))
+        elif type(value).__module__.partition(".")[0] not in _OF_OTHERS and not undoing.is_code(
+            value
+        ):
+            self.undo.append(undoing.of_slots(value))
             inner = [vars(value)] if hasattr(value, "__dict__") else []
-            inner = [*inner, *(getattr(value, name, None) for name in slots)]
+            inner = [*inner, *(getattr(value, name, None) for name in undoing.slots_of(value))]
         everything = list(inner)
         for each in everything if len(everything) <= _WIDEST else ():
             self.value(each, depth + 1)
@@ -137,12 +136,11 @@ class _Keeper:
 
     def _module(self, module: nn.Module) -> None:
         """Keep a module's mode and attributes, and what its class and its forward hold."""
-        mode = module.training
         known = vars(module)
         for value in list(known.values()):
             self.value(value, 1)
-        self.undo.append(_mapping(known))
-        self.undo.append(lambda: None if module.training is mode else _set_mode(module, mode))
+        self.undo.append(undoing.of_mapping(known))
+        self.undo.append(undoing.of_mode(module))
         for kind in type(module).__mro__:
             if not _is_foreign(kind.__module__):
                 self._class(kind)
@@ -151,10 +149,9 @@ class _Keeper:
         if id(kind) in self._seen:
             return
         self._seen.add(id(kind))
-        plain = _plain_attributes(kind)
-        for value in plain.values():
+        for value in undoing.plain_attributes(kind).values():
             self.value(value, 1)
-        self.undo.append(lambda: _put_attributes(kind, plain))
+        self.undo.append(undoing.of_class(kind))
         for function in functions_of(kind):
             self._function(function)
 
@@ -166,13 +163,12 @@ class _Keeper:
         for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self.value(value, 1)
         for cell in function.__closure__ or ():
-            before = _content(cell)
-            self.undo.append(_cell(cell, before))
-            self._named(before)
+            self.undo.append(undoing.of_cell(cell))
+            self._named(undoing.content(cell))
         known = function.__globals__
         read, bound = names_of(function.__code__)
         for name in bound:
-            self.undo.append(_name(known, name))
+            self.undo.append(undoing.of_global(known, name))
         for name in read | bound:
             self._named(known.get(name))
 
@@ -183,179 +179,12 @@ class _Keeper:
 
     def _tensor(self, tensor: Tensor, *, copied: bool) -> None:
         if isinstance(tensor, nn.Parameter) or (tensor.is_leaf and tensor.grad is not None):
-            self.undo.append(_gradient(tensor))
+            self.undo.append(undoing.of_gradient(tensor))
         if copied and has_values(tensor) and not is_lazy(tensor):
             self.tensors.append(tensor)
-            self.undo.append(_values(tensor) if _is_plain(tensor) else _whole(tensor))
+            self.undo.append(undoing.of_values(tensor))
 
 
 def _is_foreign(module: str | None) -> bool:
     """Return whether code of a module is a library's, which keeps no state in globals."""
     return (module or "").partition(".")[0] in {*_OF_OTHERS, "transformers"}
-
-
-def _content(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:  # nothing was put in yet
-        return _MISSING
-
-
-def _cell(cell: CellType, before: object) -> Undo:
-    def put_back() -> None:
-        if before is not _MISSING and _content(cell) is not before:
-            cell.cell_contents = before
-
-    return put_back
-
-
-def _name(known: dict[str, Any], name: str) -> Undo:
-    """Keep what a global name stands for."""
-    before = known.get(name, _MISSING)
-
-    def put_back() -> None:
-        if before is _MISSING:
-            known.pop(name, None)
-        elif known.get(name, _MISSING) is not before:
-            known[name] = before
-
-    return put_back
-
-
-def _mapping(known: dict[Any, Any]) -> Undo:
-    before = dict(known)
-
-    def put_back() -> None:
-        if list(known) != list(before):
-            known.clear()
-            known.update(before)
-        elif any(known[name] is not value for name, value in before.items()):
-            known.update(before)
-
-    return put_back
-
-
-def _items(value: list[Any] | set[Any] | deque[Any]) -> Undo:
-    before = list(value)
-
-    def put_back() -> None:
-        if len(value) == len(before) and all(a is b for a, b in zip(value, before, strict=True)):
-            return
-        value.clear()
-        value.update(before) if isinstance(value, set) else value.extend(before)
-
-    return put_back
-
-
-def _slots(kind: type) -> list[str]:
-    named = vars(kind).get("__slots__", ())
-    names = [named] if isinstance(named, str) else list(named)
-    return [name for name in names if name not in {"__dict__", "__weakref__"}]
-
-
-def _slotted(value: object, names: list[str]) -> Undo:
-    before = {name: getattr(value, name, _MISSING) for name in names}
-
-    def put_back() -> None:
-        for name, each in before.items():
-            if each is _MISSING and hasattr(value, name):
-                object.__delattr__(value, name)
-            elif each is not _MISSING and getattr(value, name, _MISSING) is not each:
-                object.__setattr__(value, name, each)
-
-    return put_back
-
-
-def _put_attributes(kind: type, before: dict[str, Any]) -> None:
-    for name in [n for n in _plain_attributes(kind) if n not in before]:
-        delattr(kind, name)
-    for name, value in before.items():
-        if vars(kind).get(name, _MISSING) is not value:
-            setattr(kind, name, value)
-
-
-def _plain_attributes(kind: type) -> dict[str, Any]:
-    """Return what a class holds beside its methods."""
-    return {n: v for n, v in vars(kind).items() if not n.startswith("__") and not _is_code(v)}
-
-
-def _set_mode(module: nn.Module, mode: bool) -> None:  # noqa: FBT001  a value, not a switch
-    module.training = mode
-
-
-def _is_code(value: object) -> bool:
-    wrapped = isinstance(value, (staticmethod, classmethod, property))
-    return wrapped or inspect.isroutine(value) or inspect.isclass(value) or inspect.ismodule(value)
-
-
-def _generator(generator: torch.Generator) -> Undo:
-    state = generator.get_state()
-
-    def put_back() -> None:
-        generator.set_state(state)
-
-    return put_back
-
-
-def _array(array: Any) -> Undo:
-    before = array.copy()
-
-    def put_back() -> None:
-        if array.flags.writeable and array.shape == before.shape:
-            array[...] = before
-
-    return put_back
-
-
-def _is_plain(tensor: Tensor) -> bool:
-    """Return whether a tensor has strided memory of its own, which can be written to."""
-    return tensor.layout == torch.strided and not tensor.is_nested and not tensor.is_quantized
-
-
-def _gradient(tensor: Tensor) -> Undo:
-    gradient, requires = tensor.grad, tensor.requires_grad
-    before = None if gradient is None else gradient.detach().clone()
-
-    def put_back() -> None:
-        if tensor.requires_grad is not requires:
-            tensor.requires_grad_(requires)
-        if tensor.grad is not gradient:
-            tensor.grad = gradient
-        if gradient is not None and before is not None and not _same(gradient, before):
-            with torch.no_grad():
-                gradient.copy_(before)
-
-    return put_back
-
-
-def _values(tensor: Tensor) -> Undo:
-    """Keep a tensor's values; kernels write running statistics without a new version."""
-    storage = tensor.data
-    before = tensor.detach().clone()
-
-    def put_back() -> None:
-        if tensor.data_ptr() != storage.data_ptr() or tensor.shape != storage.shape:
-            tensor.data = storage
-        if not _same(tensor.detach(), before):
-            with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
-                tensor.data.copy_(before)
-
-    return put_back
-
-
-def _whole(tensor: Tensor) -> Undo:
-    """Keep a tensor of another layout: sparse, nested, quantised."""
-    before, made = tensor.detach().clone(), version(tensor)
-
-    def put_back() -> None:
-        if version(tensor) != made:
-            tensor.data = before
-
-    return put_back
-
-
-def _same(tensor: Tensor, before: Tensor) -> bool:
-    """Return whether values are the same, to the bit."""
-    if tensor.layout != torch.strided or before.layout != torch.strided:
-        return False
-    return tensor.shape == before.shape and bool(torch.equal(tensor, before))
