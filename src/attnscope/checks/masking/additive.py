@@ -18,7 +18,7 @@ from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import CONTRACTIONS, HIDING
 from attnscope.checks.dropouts import dropped
-from attnscope.checks.masking.hides import DEEP
+from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.softmaxes import axis_of_softmax, softmaxes_outside
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.checks.course import HIDING, Course
-from attnscope.checks.masking.hides import DEEP
+from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.masking.seen import NOTHING, Seen
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE

@@ -12,7 +12,8 @@ import torch
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.lines import line_of
-from attnscope.checks.masking.hides import DEEP, Hide, is_zero_one
+from attnscope.checks.masking.biases import DEEP, is_zero_one
+from attnscope.checks.masking.hides import Hide
 from attnscope.checks.masking.lines import behind
 from attnscope.checks.masking.seen import NOTHING, Seen
 from attnscope.checks.subject.subject import Subject

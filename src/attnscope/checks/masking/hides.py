@@ -16,29 +16,12 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation, Value
 from attnscope.checks.course import Course
+from attnscope.checks.masking.biases import DEEP, HIGH, hides_where, is_soft_mask, is_zero_one
 
-__all__ = ["DEEP", "Hide", "Kind", "hides_of", "hides_where", "late_hides_of"]
+__all__ = ["Hide", "Kind", "hides_of", "hides_where", "late_hides_of"]
 
 Kind: TypeAlias = Literal["fill", "bias", "times", "keep", "triangle"]
 """A fill; an added bias; a product with 0 and 1; a kernel's mask of booleans; tril or triu."""
-
-DEEP = -1e3
-"""An added bias from here down means "hidden" whatever else it holds: no ALiBi reaches it."""
-
-HIGH = 1e4
-"""A fill or a bias from here up makes a key win whatever its score."""
-
-_FEW = 4
-"""Different values that a bias made of masks alone has at most (visible, and sums of fills)."""
-
-_NUDGE = -4.0
-"""A bias of few values whose lowest lies below this was meant to hide."""
-
-_SLACK = 1e-2
-"""How far from 0 a mask may leave what is visible: log(mask + 1e-4) and the like."""
-
-_SHORTEST = 4
-"""Keys from which on few different values can be told from distances."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,40 +59,12 @@ class Hide:
             return joined == 0
         bias = joined * self.factor
         hidden = hides_where(bias)
-        return hidden if bool(hidden.any()) or not _is_soft_mask(bias) else bias < 0
+        return hidden if bool(hidden.any()) or not is_soft_mask(bias) else bias < 0
 
 
 def _rest(hide: Hide) -> tuple[Any, ...]:
     named = [v for v in hide.operation.kwargs.values() if isinstance(v, int)]
     return tuple(v for v in (*hide.operation.args[1:], *named) if isinstance(v, int))
-
-
-def hides_where(bias: Tensor) -> Tensor:
-    """Return where a bias means "hidden": deep values, else the lower one of few; 0 beside 1."""
-    if bool((bias >= HIGH).any()):
-        return bias >= HIGH
-    if bool((bias <= DEEP).any()):
-        return bias <= DEEP
-    if is_zero_one(bias):
-        return bias == 0
-    return bias < bias.max() if means_to_hide(bias) else torch.zeros_like(bias, dtype=torch.bool)
-
-
-def is_zero_one(bias: Tensor) -> bool:
-    """Return whether a tensor holds zeros and ones, both, and nothing else."""
-    zero, one = bias == 0, bias == 1
-    return bool((zero | one).all()) and bool(zero.any()) and bool(one.any())
-
-
-def means_to_hide(bias: Tensor) -> bool:
-    """Return whether an added bias was meant as a mask: zero where visible, few low values."""
-    if bias.dim() == 0 or bias.shape[-1] < _SHORTEST:
-        return False
-    values = torch.unique(bias)
-    if not 1 < len(values) <= _FEW or abs(float(values.max())) > _SLACK:
-        return False
-    low = values[:-1]
-    return bool((low <= _NUDGE).all()) or bool((low == -1.0).all())
 
 
 def _contents(operation: Operation) -> list[int]:
@@ -280,7 +235,7 @@ def _of_bias(
     for addend in _addends(course, value):
         part = course.tape.tensors[addend].detach().double() * factor
         extreme = bool(((part >= HIGH) | (part <= DEEP)).any()) and not _is_learned(course, addend)
-        if extreme or (_is_soft_mask(part) and _is_made_of(course, addend, masks)):
+        if extreme or (is_soft_mask(part) and _is_made_of(course, addend, masks)):
             hidden = hides_where(part)
             fill = float(part[hidden].max()) if extreme else float(part.min())
             yield Hide(operation, "bias", addend, fill, factor=factor)
@@ -295,14 +250,6 @@ def _addends(course: Course, value: int) -> Iterator[int]:
     for operand in maker.values():
         if course.tape.tensors[operand].dim() > 1:
             yield from _addends(course, operand)
-
-
-def _is_soft_mask(bias: Tensor) -> bool:
-    """Return whether a bias is 0 here and one number below 0 there."""
-    if bias.dim() < 2 or bias.shape[-1] < _SHORTEST or bool((bias > 0).any()):
-        return False
-    values = torch.unique(bias)
-    return len(values) == 2 and float(values[1]) == 0.0
 
 
 def _is_made_of(course: Course, value: int, masks: frozenset[int]) -> bool:

@@ -11,8 +11,9 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.caller import line_in_common_owner, users_line
+from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.masking.frames import Frame, frames_at, line_of_missing, line_of_wrong
-from attnscope.checks.masking.hides import DEEP, Hide
+from attnscope.checks.masking.hides import Hide
 from attnscope.checks.masking.seen import Seen, seen_by
 from attnscope.checks.subject.subject import Subject
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from attnscope.calls.source import Source
 from attnscope.checks.caller import users_line
 from attnscope.checks.lines import is_installed
+from attnscope.checks.masking.biases import HIGH
 from attnscope.checks.masking.frames import Frame, frames_at, unread
-from attnscope.checks.masking.hides import HIGH
 from attnscope.checks.masking.lines import frames_of, line_of_softmax
 from attnscope.checks.masking.seen import Seen, seen_by
 from attnscope.checks.subject.names import is_lengths, is_mask

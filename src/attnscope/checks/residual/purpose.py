@@ -8,7 +8,7 @@ import torch
 
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
-from attnscope.checks.masking.hides import HIGH
+from attnscope.checks.masking.biases import HIGH
 from attnscope.checks.residual.graph import behind, output_values, reached
 from attnscope.checks.subject.subject import Subject
 

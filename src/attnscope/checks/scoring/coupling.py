@@ -14,14 +14,12 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.influence import Allowed, differs
+from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.scoring.mates import other_last_sample
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Coupled", "coupled"]
-
-_FILLS = -5e3
-"""Scores below are fills of a mask: -1e4 is a usual one, and scores are added to it."""
 
 _WEIGHT = 1e-3
 """How far a weight must move: a shift that cancels leaves rounding, or what an epsilon makes."""
@@ -150,7 +148,7 @@ def _seeing(what: _What, base: _Stages, weights: tuple[Tensor, Tensor]) -> tuple
 
 
 def _hidden(scores: Tensor) -> Tensor:
-    return scores.isinf() | (scores < _FILLS)
+    return scores.isinf() | (scores <= DEEP)
 
 
 def _judged(

@@ -9,12 +9,10 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
+from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["AGAIN", "MEAN", "MIXED", "Likeness", "likeness"]
-
-_FILLS = -1e4
-"""Scores below are fills of a mask."""
 
 MEAN = "their mean over the heads"
 MIXED = "the weights with heads and samples mixed up"
@@ -187,7 +185,7 @@ def _gap(a: Tensor, b: Tensor) -> float:
 
 
 def _without_fills(tensor: Tensor) -> Tensor:
-    return tensor.masked_fill(tensor <= _FILLS, float("-inf"))
+    return tensor.masked_fill(tensor <= DEEP, float("-inf"))
 
 
 def _fits(given: Tensor, calls: list[Call]) -> bool:
