@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from attnscope.checks.probes.padding_fills import padded, padding_fills
+from attnscope.checks.masking.padded import padded
+from attnscope.checks.probes.padding_fills import padding_fills
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.layers import Layer, layers_of
+from attnscope.checks.visibility.layer import Layer
+from attnscope.checks.visibility.layers import layers_of
 
 LENGTH = 6
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.call import Call
-from attnscope.calls.evidence import Spot
+from attnscope.checks.masking.entering import Entry, rows_moved
 from attnscope.checks.masking.seen import NOTHING, Seen, seen_by
 from attnscope.checks.subject.roles import Padding, Stream
 from attnscope.checks.subject.subject import Subject
@@ -25,15 +25,11 @@ __all__ = ["TakenOut", "is_read_by_another", "taken_out"]
 class TakenOut:
     """One call, and what its context would be without padded keys.
 
-    queries: how many of its real queries give weight to padding; weight: the largest share of a
-    row; sample, query: whose; value: the context on the tape; context: what it would be.
+    entry: how much weight its real queries give to padding; value: the context on the tape;
+    context: what it would be.
     """
 
-    seen: Seen
-    queries: int
-    weight: float
-    sample: int
-    query: int
+    entry: Entry
     value: int
     context: Tensor
 
@@ -60,21 +56,14 @@ def taken_out(
         spots = seen.course.located.spots if seen.course is not None else {}
         if tuple(real.shape) != (call.batch, call.keys) or not {"k", "v", "context"} <= set(spots):
             continue
-        rows = _rows(spots["k"], entries) | _rows(spots["v"], entries)
+        rows = rows_moved(spots["k"], entries, *real.shape)
+        rows = rows | rows_moved(spots["v"], entries, *real.shape)
         if seen.weights is None or not _aligned(rows, real):
             continue
         queries = _queries(subject, padding, call, real)
         found = _of_call(subject, seen, real, queries)
         if found is not None:
             yield found
-
-
-def _rows(spots: list[tuple[int, Spot]], entries: dict[int, Tensor]) -> Tensor:
-    ((value, spot),) = spots
-    if value not in entries:
-        return torch.zeros(1, 1, dtype=torch.bool)
-    canonical: Tensor = spot.read(entries[value].double()).nan_to_num(1.0)
-    return (canonical != 0).any(-1).any(1)
 
 
 def _aligned(rows: Tensor, real: Tensor) -> bool:
@@ -113,4 +102,5 @@ def _of_call(subject: Subject, seen: Seen, real: Tensor, queries: Tensor) -> Tak
     sample, query = divmod(int(worst.argmax()), call.queries)
     ((value, spot),) = course.located.spots["context"]
     count = int(hit.any(1).sum())
-    return TakenOut(seen, count, float(worst.max()), sample, query, value, spot.write(other))
+    entry = Entry(seen, count, float(worst.max()), sample, query)
+    return TakenOut(entry, value, spot.write(other))

@@ -11,9 +11,10 @@ from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
     from attnscope.calls.source import Source
+    from attnscope.checks.masking.entering import Entry
     from attnscope.checks.masking.hides import Hide
     from attnscope.checks.masking.unrecorded import Unrecorded
-    from attnscope.checks.probes.padding_fills import Entry, PaddingFill
+    from attnscope.checks.probes.padding_fills import PaddingFill
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]

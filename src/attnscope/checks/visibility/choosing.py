@@ -5,7 +5,7 @@ from __future__ import annotations
 from attnscope.calls.program import Operation
 from attnscope.checks.course import CONTRACTIONS, Course, course_of
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.layers import Layer
+from attnscope.checks.visibility.layer import Layer
 
 __all__ = ["chooses_by_content"]
 

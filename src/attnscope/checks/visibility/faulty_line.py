@@ -13,7 +13,7 @@ from attnscope.checks.caller import line_in_common_owner, users_line
 from attnscope.checks.course import Course, course_of, course_on
 from attnscope.checks.masking.crossed import line_of_crossed
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.layers import Layer
+from attnscope.checks.visibility.layer import Layer
 from attnscope.checks.visibility.making import Pairs, line_of_making, made_wrongly, maker_of
 from attnscope.checks.visibility.tokens import made_of_inputs
 from attnscope.errors import AttnscopeError

@@ -14,7 +14,8 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.faulty_line import gives_weight, line_of_pairs
 from attnscope.checks.visibility.flags import line_of_flag, line_of_keyword
-from attnscope.checks.visibility.layers import Layer, layers_of
+from attnscope.checks.visibility.layer import Layer
+from attnscope.checks.visibility.layers import layers_of
 from attnscope.checks.visibility.prefix import prefix_of
 from attnscope.checks.visibility.sequences import goes_along
 from attnscope.checks.visibility.tokens import real_tokens

@@ -16,7 +16,8 @@ from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.choosing import chooses_by_content
 from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream, hidden_rows
-from attnscope.checks.visibility.layers import Layer, layers_of
+from attnscope.checks.visibility.layer import Layer
+from attnscope.checks.visibility.layers import layers_of
 from attnscope.checks.visibility.making import line_of_idle_edit
 from attnscope.checks.visibility.prefix import prefix_of
 from attnscope.checks.visibility.tokens import real_tokens, sequence_of

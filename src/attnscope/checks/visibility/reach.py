@@ -14,7 +14,7 @@ from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.faulty_line import line_of_pairs
 from attnscope.checks.visibility.future import all_of_stream, hidden_rows
-from attnscope.checks.visibility.layers import Layer
+from attnscope.checks.visibility.layer import Layer
 from attnscope.checks.visibility.tokens import real_tokens
 
 __all__ = ["Misfit", "windows_missed"]

@@ -6,7 +6,8 @@ import torch
 
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.layers import Layer, layers_of
+from attnscope.checks.visibility.layer import Layer
+from attnscope.checks.visibility.layers import layers_of
 from attnscope.checks.visibility.tokens import real_tokens
 
 __all__ = ["decoded", "goes_along"]
