@@ -12,7 +12,15 @@ from attnscope.capture.trail import LAYOUT
 from attnscope.checks.residual.graph import behind, reached
 from attnscope.differ.sides.located import Located
 
-__all__ = ["ADDS", "CONTRACTIONS", "Sum", "Surroundings", "norm_input", "stripped"]
+__all__ = [
+    "ADDS",
+    "CONTRACTIONS",
+    "Misplacement",
+    "Sum",
+    "Surroundings",
+    "is_feed_forward",
+    "stripped",
+]
 
 ADDS = frozenset("add add_ iadd radd".split())
 CONTRACTIONS = frozenset(
@@ -152,14 +160,14 @@ class Surroundings:
     @cached_property
     def received(self) -> int | None:
         """What all three projections receive, but for layout; None: different things."""
-        values = {stripped(self.tape, v, self.weights) for v in self.located.received.values()}
+        values = {self.stripped(v) for v in self.located.received.values()}
         return values.pop() if len(values) == 1 and len(self.located.received) == 3 else None
 
     @cached_property
     def before_norm(self) -> int | None:
         """What the norm in front of the projections receives; None: there is no norm."""
         received = self.received
-        return None if received is None else norm_input(self.tape, received, self.weights)
+        return None if received is None else self.norm_input(received)
 
     @property
     def join(self) -> Sum | None:
@@ -169,6 +177,14 @@ class Surroundings:
     def depends(self, value: int) -> bool:
         """Return whether a value depends on the context of the call."""
         return value in self._after
+
+    def stripped(self, value: int) -> int:
+        """Return what a value is but for layout, dropout and scaling by numbers or parameters."""
+        return stripped(self.tape, value, self.weights)
+
+    def norm_input(self, value: int) -> int | None:
+        """Return what a value is the normalised form of; None: it isn't made by a norm."""
+        return norm_input(self.tape, value, self.weights)
 
     def _walk(self, contexts: list[int]) -> None:
         """Follow the context on to the first sum."""
@@ -198,10 +214,7 @@ class Surroundings:
             from_weight = any(v in self.weights for v in operation.values())
             if from_weight and projections == 0:
                 waiting.append((operation.defines[0], 1))
-        elif (
-            operation.name in NORMS
-            or norm_input(self.tape, operation.defines[0], self.weights) == value
-        ):
+        elif operation.name in NORMS or self.norm_input(operation.defines[0]) == value:
             self.normed = True
             waiting.append((operation.defines[0], max(projections, 1)))
         elif (_passes(operation) and value in handed_on(operation)) or operation.name in ADDS:
@@ -233,7 +246,7 @@ class Surroundings:
 
     def same(self, first: int, second: int) -> bool:
         """Return whether two values are the same but for layout, dropout and scaling."""
-        return stripped(self.tape, first, self.weights) == stripped(self.tape, second, self.weights)
+        return self.stripped(first) == self.stripped(second)
 
     def between(self, first: int, second: int) -> list[Operation]:
         """Return the operations on the ways from one value to another."""
@@ -243,3 +256,27 @@ class Surroundings:
             for op in behind(self.tape, [second], [first])
             if not from_first.isdisjoint(op.values())
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class Misplacement:
+    """kind: "after the norm", "after the second norm", "doubled", "missing" or "block input".
+
+    at: the operation at fault.
+    """
+
+    kind: str
+    around: Surroundings
+    at: Operation
+
+
+def is_feed_forward(around: Surroundings, way: list[Operation], total: int) -> bool:
+    """Return whether a way is two or three projections with nothing added to itself on it."""
+    projections = [op for op in way if op.name in CONTRACTIONS]
+    if len(projections) not in {2, 3} or not all(
+        any(v in around.weights for v in op.values()) for op in projections
+    ):
+        return False
+    from_total = reached(around.tape, [total])
+    sums = [op for op in way if op.name in ADDS]
+    return not any(sum(v in from_total for v in dict.fromkeys(op.values())) > 1 for op in sums)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from attnscope.calls.source import Source
-    from attnscope.checks.residual.misplacing import Misplacement
+    from attnscope.checks.residual.stream import Misplacement
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]

@@ -74,9 +74,9 @@ def _layers(subject: Subject, side: Side, calls_of_run: Sequence[Located]) -> It
             sources = tuple(sorted({*_sources(side, located)}))
             groups.setdefault(sources, []).append(located)
     for calls in groups.values():
-        together = _run_again(subject, side, calls)
-        if together is not None:
-            yield together
+        whole = _run_again(subject, side, calls)
+        if whole is not None:
+            yield whole
             continue
         apart: dict[str, list[Located]] = {}
         for each in calls:  # one memory is read by several layers
