@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -12,15 +13,24 @@ from attnscope.calls.call import Call
 from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.unreadable import UNREADABLE
 
-__all__ = ["AGAIN", "MEAN", "MIXED", "Likeness", "likeness"]
+__all__ = ["Kind", "Likeness", "likeness"]
 
-MEAN = "their mean over the heads"
-MIXED = "the weights with heads and samples mixed up"
-_DROPPED = "the weights after dropout"
-AGAIN = "weights computed again without the "
+Kind: TypeAlias = Literal["mean", "mixed", "dropped", "again", "other"]
+"""A mean over heads, which may be meant; heads laid out as samples; weights after dropout, which
+are right in eval mode; weights computed once more without a part of the call; all else.
+"""
 
 _CLOSE = 1e-3
 """Largest difference, relative, of two tensors that are one but for a half type's rounding."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Form:
+    """What is often taken for weights, in words; entries: (batch, heads, queries, keys) or less."""
+
+    what: str
+    entries: Tensor
+    kind: Kind = "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,7 @@ class Likeness:
 
     call: Call
     what: str
+    kind: Kind
     error: float
     remains: float
 
@@ -41,21 +52,22 @@ def likeness(tensor: Tensor, calls: list[Call], *, named: bool, train: bool) -> 
     given = tensor.detach().double()
     wrong: Likeness | None = None
     for call in calls:
-        forms = _forms(call)
-        if not forms:
+        try:
+            right = call.weights().detach().double()
+            scores = call.scores().detach().double()
+        except UNREADABLE:
             return None
-        right = forms["weights"]
         if any(_gap(given, laid) <= _CLOSE for laid in _layouts(right)):
             return None
         if _is_keys_first(given, right, call):
             return None
         if wrong is None:
-            wrong = _form_of(given, call, forms)
-    if wrong is not None and (wrong.what != _DROPPED or train):
+            wrong = _form_of(given, call, right, scores)
+    if wrong is not None and (wrong.kind != "dropped" or train):
         return wrong
     if named and calls and wrong is None and not _fits(given, calls):
         what = "no (queries, keys) matrix at all"
-        return Likeness(calls[0], what, float("inf"), float("inf"))
+        return Likeness(calls[0], what, "other", float("inf"), float("inf"))
     return None
 
 
@@ -69,78 +81,65 @@ def _is_keys_first(given: Tensor, right: Tensor, call: Call) -> bool:
     return kept is not None and max(_gap(given, right.mT), _gap(given, kept)) <= _CLOSE
 
 
-def _form_of(given: Tensor, call: Call, forms: dict[str, Tensor]) -> Likeness | None:
-    right = forms["weights"]
-    for what, form in forms.items():
-        laid = [each for each in _layouts(form) if each.shape == given.shape]
-        if what == "weights" or not laid:
+def _form_of(given: Tensor, call: Call, right: Tensor, scores: Tensor) -> Likeness | None:
+    for form in _forms(call, right, scores):
+        laid = [each for each in _layouts(form.entries) if each.shape == given.shape]
+        if not laid:
             continue
         remains = min(_gap(given, each) for each in laid)
         error = min(_gap(given, each) for each in _as(right, given.shape))
         if remains <= _CLOSE < error:
-            return Likeness(call, what, error, remains)
+            return Likeness(call, form.what, form.kind, error, remains)
     batch, heads, queries, keys = right.shape
     turned = right.reshape(heads, batch, queries, keys)
     if heads != batch and given.shape == turned.shape and _gap(given, turned) <= _CLOSE:
         error = _gap(given, right.transpose(0, 1))
-        return Likeness(call, MIXED, error, _gap(given, turned))
+        what = "the weights with heads and samples mixed up"
+        return Likeness(call, what, "mixed", error, _gap(given, turned))
     return None
 
 
-def _forms(call: Call) -> dict[str, Tensor]:
-    """Return what is often taken for weights, (batch, heads, queries, keys) or less."""
-    try:
-        weights = call.weights().detach().double()
-        scores = call.scores().detach().double()
-    except UNREADABLE:
-        return {}
-    forms = {"weights": weights}
+def _forms(call: Call, weights: Tensor, scores: Tensor) -> Iterator[_Form]:
+    """Iterate over what is often taken for the weights of a call."""
+    again = weights.softmax(-1)
     if call.heads > 1:
-        forms[MEAN] = weights.mean(1)
-    forms["the weights after a second softmax"] = weights.softmax(-1)
-    forms["the mean over the heads of a second softmax of the weights"] = weights.softmax(-1).mean(
-        1
-    )
+        yield _Form("their mean over the heads", weights.mean(1), "mean")
+    yield _Form("the weights after a second softmax", again)
+    yield _Form("the mean over the heads of a second softmax of the weights", again.mean(1))
     if call.queries == call.keys > 1:  # of other sizes, the shape says which axis is which
-        forms["the weights with queries and keys exchanged"] = weights.mT
-        forms["the scores' softmax over the queries"] = scores.softmax(2)
-    forms["the scores before the softmax"] = scores
-    forms["the log-sum-exp of the scores"] = scores.logsumexp(-1)
-    forms["the logarithm of the weights"] = scores.log_softmax(-1)
-    forms |= _other_recipes(call)
+        yield _Form("the weights with queries and keys exchanged", weights.mT)
+        yield _Form("the scores' softmax over the queries", scores.softmax(2))
+    yield _Form("the scores before the softmax", scores)
+    yield _Form("the log-sum-exp of the scores", scores.logsumexp(-1))
+    yield _Form("the logarithm of the weights", scores.log_softmax(-1))
+    yield from _other_recipes(call)
     try:
         met = call.evidence.rerun("weights", call.q, call.k, call.v)
-        forms[_DROPPED] = met.double()
     except UNREADABLE:
-        pass
-    return forms
+        return
+    yield _Form("the weights after dropout", met.double(), "dropped")
 
 
-def _other_recipes(call: Call) -> dict[str, Tensor]:
-    """Return weights as they would be without mask, bias or scale."""
+def _other_recipes(call: Call) -> Iterator[_Form]:
+    """Iterate over weights as they would be without mask, bias or scale."""
     recipe = call.recipe
     if not isinstance(recipe.scale, int | float | Tensor) or recipe.normaliser != "softmax":
-        return {}
+        return
     try:
         raw = recipe.raw_scores(call.q.detach().double(), call.k.detach().double())
     except UNREADABLE:
-        return {}
+        return
     scaled = raw * recipe.scale
-    found = {
-        "the scores before scale and softmax": raw,
-        "weights of q·k without a scale": raw.softmax(-1),
-    }
-    if recipe.mask.hides or recipe.bias is not None:
-        parts = " and ".join(
-            name
-            for name, has in (("mask", recipe.mask.hides), ("bias", recipe.bias is not None))
-            if has
-        )
-        found[f"{AGAIN}{parts}"] = scaled.softmax(-1)
-        found["the scores before mask, bias and softmax"] = scaled
-    if recipe.mask.hides and recipe.bias is not None:
-        found[f"{AGAIN}mask"] = (scaled + recipe.bias).softmax(-1)
-    return found
+    yield _Form("the scores before scale and softmax", raw)
+    yield _Form("weights of q·k without a scale", raw.softmax(-1))
+    again = "weights computed again without the"
+    masked, biased = recipe.mask.hides, recipe.bias is not None
+    if masked or biased:
+        parts = " and ".join(name for name, has in (("mask", masked), ("bias", biased)) if has)
+        yield _Form(f"{again} {parts}", scaled.softmax(-1), "again")
+        yield _Form("the scores before mask, bias and softmax", scaled)
+    if masked and recipe.bias is not None:
+        yield _Form(f"{again} mask", (scaled + recipe.bias).softmax(-1), "again")
 
 
 def _layouts(form: Tensor) -> Iterator[Tensor]:

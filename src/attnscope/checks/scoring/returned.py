@@ -15,7 +15,7 @@ from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import course_on
 from attnscope.checks.scoring.assigned import line_of_return
-from attnscope.checks.scoring.forms import AGAIN, MEAN, MIXED, Likeness, likeness
+from attnscope.checks.scoring.forms import Likeness, likeness
 from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.side import Side
@@ -88,7 +88,7 @@ def _in_run(subject: Subject, side: Side, when: str) -> Iterator[Returned]:
             found, value = _of_parts(side, value, calls, train=train)
         if found is None:
             continue
-        certain = found.what != MEAN or _says_per_head(subject)
+        certain = found.kind != "mean" or _says_per_head(subject)
         yield Returned(
             where,
             found.what,
@@ -133,8 +133,8 @@ def _line(side: Side, found: Likeness, value: int | None) -> Source:
     made = side.source_of(value)
     if made is None:
         return found.call.source
-    apart = found.what.startswith(AGAIN) and not _is_of_course(side, found.call, value)
-    return made if apart or found.what == MIXED else line_of_return(made)
+    apart = found.kind == "again" and not _is_of_course(side, found.call, value)
+    return made if apart or found.kind == "mixed" else line_of_return(made)
 
 
 def _is_of_course(side: Side, call: Call, value: int | None) -> bool:
