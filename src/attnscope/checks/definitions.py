@@ -24,6 +24,7 @@ from attnscope.checks.statements import (
     nodes_of,
     statements,
 )
+from attnscope.checks.subject.libraries import is_of_framework
 
 __all__ = ["built", "defined", "is_inherited", "owner_of", "put_in_later", "read_at", "returned"]
 
@@ -39,7 +40,7 @@ def owner_of(model: nn.Module, path: str) -> nn.Module | None:
 def defined(model: nn.Module, path: str) -> Source | None:
     """Return the line that makes a parameter, or the module that holds it, an attribute."""
     for owner, name in _owners(model, path):
-        if type(owner).__module__.startswith("torch."):
+        if is_of_framework(owner):
             continue
         for kind in type(owner).__mro__:
             place = _assigned(kind, name)
@@ -125,7 +126,7 @@ def put_in_later(model: nn.Module, owner: nn.Module, name: str) -> Source | None
     part = getattr(owner, name, None)
     kind = type(part).__name__
     place = next((p for k in type(owner).__mro__ if (p := _assigned(k, name)) is not None), None)
-    if not isinstance(part, nn.Module) or type(part).__module__.startswith("torch."):
+    if not isinstance(part, nn.Module) or is_of_framework(part):
         return None
     if place is None or mentions(place[1], kind):
         return None
@@ -143,7 +144,7 @@ def _owners(model: nn.Module, path: str) -> Iterator[tuple[nn.Module, str]]:
 
 
 def _assigned(kind: type, name: str) -> Place | None:
-    if kind.__module__.startswith("torch."):
+    if is_of_framework(kind):
         return None
     file = file_of(kind)
     for node in nodes_of(file):

@@ -13,6 +13,7 @@ from torch import nn
 
 from attnscope.calls.source import Source
 from attnscope.checks.subject.code import own_classes
+from attnscope.checks.subject.libraries import is_of_library
 
 __all__ = [
     "Place",
@@ -35,9 +36,6 @@ __all__ = [
 
 Place: TypeAlias = tuple[str, ast.AST]
 """A file, and a node of its syntax tree."""
-
-
-_LIBRARIES = ("torch.", "transformers.", "attnscope.")
 
 
 @lru_cache(maxsize=128)
@@ -64,7 +62,7 @@ def file_of(kind: Any) -> str | None:
 def _files(run: Any) -> list[str]:
     """Return the files that hold a model's own code, libraries left out."""
     kinds = own_classes(run) if isinstance(run, nn.Module) else [run]
-    own = [kind for kind in kinds if not (kind.__module__ or "").startswith(_LIBRARIES)]
+    own = [kind for kind in kinds if not is_of_library(kind)]
     return list(dict.fromkeys(file for kind in own if (file := file_of(kind)) is not None))
 
 

@@ -20,7 +20,7 @@ from attnscope.checks.masking.seen import Seen, seen_by
 from attnscope.checks.subject.names import is_lengths, is_mask
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Unused", "is_library", "unused_arguments"]
+__all__ = ["Unused", "unused_arguments"]
 
 _NUMBERS = re.compile(r"^window(_size)?$|(soft|logit)_?cap|^sinks?$|^(is_)?causal$")
 _OF_SCORES = re.compile(r"(soft|logit)_?cap|(^|_)sinks?$")
@@ -42,12 +42,6 @@ class Unused:
     source: Source
     seen: Seen
     value: str | None
-
-
-def is_library(run: Any) -> bool:
-    """Return whether a model is one of a library's own, whose arguments its authors answer for."""
-    module = type(run).__module__ if hasattr(run, "forward") else getattr(run, "__module__", "")
-    return str(module).partition(".")[0] in {"torch", "transformers", "timm", "diffusers"}
 
 
 def unused_arguments(subject: Subject) -> Iterator[Unused]:

@@ -10,6 +10,7 @@ from attnscope.checks.lines import is_installed
 from attnscope.checks.positions.constants import varies
 from attnscope.checks.residual.graph import behind, contents
 from attnscope.checks.statements import calls, first_where
+from attnscope.checks.subject.libraries import is_of_model_library
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_counting"]
@@ -62,13 +63,11 @@ def _call_of_library(subject: Subject) -> Source | None:
     names = {
         name.rpartition(".")[2]
         for name, module in subject.model.named_modules()
-        if name and _is_library(module) and not _is_library(_parent(subject.model, name))
+        if name
+        and is_of_model_library(module)
+        and not is_of_model_library(_parent(subject.model, name))
     }
     return first_where(subject.run, lambda node: calls(node, names))
-
-
-def _is_library(module: nn.Module) -> bool:
-    return type(module).__module__.startswith("transformers.")
 
 
 def _parent(model: nn.Module, path: str) -> nn.Module:

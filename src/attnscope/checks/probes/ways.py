@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from attnscope.calls.held import version
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.switches import Switch, switches_of, turned
-from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.side import Side
 

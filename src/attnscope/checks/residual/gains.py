@@ -12,6 +12,7 @@ from attnscope.checks.drawn import default_bounds, drawn, is_uniform_within
 from attnscope.checks.initialising import fills
 from attnscope.checks.residual.graph import behind
 from attnscope.checks.residual.stream import CONTRACTIONS
+from attnscope.checks.subject.libraries import is_of_model_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 from attnscope.errors import AttnscopeError
@@ -89,7 +90,7 @@ def _is_library(model: nn.Module, name: str) -> bool:
     """Return whether a weight was drawn as some library's configuration says."""
     parts = name.split(".")
     owners = (model.get_submodule(".".join(parts[:size])) for size in range(len(parts)))
-    return any(type(owner).__module__.startswith("transformers.") for owner in owners)
+    return any(is_of_model_library(owner) for owner in owners)
 
 
 def _gain(tensors: dict[int, Tensor], received: int, made: int) -> float:

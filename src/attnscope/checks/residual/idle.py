@@ -16,7 +16,7 @@ from attnscope.checks.lines import is_installed
 from attnscope.checks.residual.graph import needed_by_outputs, reached
 from attnscope.checks.residual.using import line_in_attention, line_of_use
 from attnscope.checks.statements import class_of, first_of, keeps
-from attnscope.checks.subject.code import is_of_library
+from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Idle", "attending", "idle_parameters", "own_parameters"]

@@ -22,13 +22,14 @@ __all__ = ["RULE"]
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.lines import is_installed
     from attnscope.checks.masking.additive import additive_of
-    from attnscope.checks.masking.unused import is_library, unused_arguments
+    from attnscope.checks.masking.unused import unused_arguments
     from attnscope.checks.probes.toggled_arguments import toggled_arguments
+    from attnscope.checks.subject.libraries import is_of_library
     from attnscope.checks.subject.names import speaks_of_keys
 
     if not subject.calls and not additive_of(subject):
         raise Skipped("no attention was seen in the run")
-    library = is_library(subject.run) and all(is_installed(c.source.file) for c in subject.calls)
+    library = is_of_library(subject.run) and all(is_installed(c.source.file) for c in subject.calls)
     told: set[str] = set()
     toggled: list[Toggled] = []
     reason: Skipped | None = None

@@ -21,11 +21,11 @@ __all__ = ["RULE"]
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.masking.unused import is_library
     from attnscope.checks.probes.padding_fills import padding_fills
+    from attnscope.checks.subject.libraries import is_of_library
 
     for fill in padding_fills(subject):
-        guessed = fill.subject is not subject or is_library(subject.run)
+        guessed = fill.subject is not subject or is_of_library(subject.run)
         made = fill.entry is None and guessed and not fill.padding.declared
         if fill.unrecorded is not None and fill.unrecorded.inverted:
             continue  # AS205

@@ -16,7 +16,7 @@ from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import course_on
 from attnscope.checks.scoring.assigned import line_of_return
 from attnscope.checks.scoring.forms import Likeness, likeness
-from attnscope.checks.subject.code import is_of_library
+from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.side import Side
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from torch import nn
 
-from attnscope.checks.subject.code import is_of_library, tree_of
+from attnscope.checks.subject.code import tree_of
+from attnscope.checks.subject.libraries import is_of_library
 
 __all__ = ["Switch", "switches_of", "turned"]
 

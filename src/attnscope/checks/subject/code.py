@@ -12,34 +12,23 @@ from typing import Any
 
 from torch import nn
 
+from attnscope.checks.subject.libraries import is_of_framework
 from attnscope.checks.subject.names import BATCH_NAMES, LENGTH_NAMES
 
 __all__ = [
     "batch_axis_in_code",
     "batch_axis_in_words",
-    "is_of_library",
     "names_of_sizes",
     "own_classes",
     "tree_of",
     "trees",
 ]
 
-_LIBRARIES = ("torch.", "torchaudio.", "torchvision.", "attnscope.nn")
-_OF_MODELS = ("diffusers.", "timm.", "transformers.")
-"""Libraries whose classes are read, too, as what a model is made of."""
-
-
-def is_of_library(module: object) -> bool:
-    """Return whether a library wrote the class of a module, so that its author has no say in it."""
-    return type(module).__module__.startswith((*_LIBRARIES, *_OF_MODELS))
-
 
 def own_classes(model: Any) -> list[type]:
-    """Return the classes of a model's modules that are no library's, outermost first."""
+    """Return the classes of a model's modules that are no framework's, outermost first."""
     modules = model.modules() if isinstance(model, nn.Module) else []
-    kinds = [type(module) for module in modules]
-    own = [kind for kind in kinds if not kind.__module__.startswith(_LIBRARIES)]
-    return list(dict.fromkeys(own))
+    return list(dict.fromkeys(type(each) for each in modules if not is_of_framework(each)))
 
 
 @lru_cache(maxsize=512)
@@ -82,7 +71,7 @@ def _own_sources(run: Any) -> list[Any]:
         return [inspect.unwrap(run)]
     forward = inspect.unwrap(getattr(run.forward, "__func__", run.forward))
     known = [each for each in (forward, type(run)) if hasattr(each, "__module__")]
-    return [each for each in known if not str(each.__module__).startswith(_LIBRARIES)]
+    return [each for each in known if not is_of_framework(each)]
 
 
 def _source_of(owner: Any) -> str:

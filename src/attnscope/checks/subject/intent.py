@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from attnscope.checks.subject.code import own_classes, tree_of, trees
 from attnscope.checks.subject.given import Given
+from attnscope.checks.subject.libraries import is_of_model_library
 from attnscope.checks.subject.names import is_causal_name
 
 __all__ = ["Intent", "causal_intent"]
@@ -148,7 +149,7 @@ def _of_name(name: str) -> Iterator[Intent]:
 
 def _written(run: nn.Module) -> list[type]:
     """Return the classes that the author wrote: not those of a library, which serve many models."""
-    return [kind for kind in own_classes(run) if not kind.__module__.startswith("transformers.")]
+    return [kind for kind in own_classes(run) if not is_of_model_library(kind)]
 
 
 def _of_code(run: Any) -> Iterator[Intent]:

@@ -18,6 +18,7 @@ from torch.nn.parameter import is_lazy
 
 from attnscope.calls.held import has_values
 from attnscope.checks.subject import undoing
+from attnscope.checks.subject.libraries import FRAMEWORKS, MODEL_LIBRARIES
 from attnscope.checks.subject.naming import functions_of, names_of, own_function
 
 __all__ = ["kept", "rewritable"]
@@ -32,12 +33,11 @@ _DEEPEST = 5
 _WIDEST = 10_000
 """Items up to which what lies inside of a container is kept too (vocabularies have more)."""
 
-_OF_OTHERS = (sys.stdlib_module_names - {"argparse", "collections", "types", "__main__"}) | {
-    "builtins",
-    "torch",
-    "numpy",
-    "attnscope",
-}
+_OF_OTHERS = (
+    (sys.stdlib_module_names - {"argparse", "collections", "types", "__main__"})
+    | {"builtins", "numpy"}
+    | FRAMEWORKS
+)
 """Packages whose objects are left alone: locks, loggers, streams."""
 
 
@@ -187,4 +187,4 @@ class _Keeper:
 
 def _is_foreign(module: str | None) -> bool:
     """Return whether code of a module is a library's, which keeps no state in globals."""
-    return (module or "").partition(".")[0] in {*_OF_OTHERS, "transformers"}
+    return (module or "").partition(".")[0] in _OF_OTHERS | MODEL_LIBRARIES
