@@ -12,18 +12,16 @@ from attnscope.calls.program import Operation, Value, map_leaves
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
 from attnscope.capture.trail import LAYOUT
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
 __all__ = ["Course", "course_of", "course_on", "representatives", "way_out"]
 
-SOFTMAXES = frozenset("softmax log_softmax _softmax softmin sigmoid relu exp".split())
+SOFTMAXES = frozenset("softmax log_softmax softmin sigmoid relu exp".split())
 HIDING = frozenset(
-    "masked_fill masked_fill_ where setitem add add_ sub sub_ iadd isub masked_scatter mul mul_ "
-    "imul radd rsub rmul subtract multiply index_fill index_fill_ tril triu".split()
-)
-CONTRACTIONS = frozenset(
-    "matmul rmatmul mm bmm baddbmm addmm addbmm einsum tensordot linear mv dot".split()
+    "masked_fill masked_fill_ where setitem add add_ sub sub_ masked_scatter mul mul_ rsub "
+    "index_fill index_fill_ tril triu".split()
 )
 STATISTICS = frozenset(
     "mean std var std_mean var_mean amax amin aminmax max min median quantile norm vector_norm "
@@ -31,7 +29,6 @@ STATISTICS = frozenset(
     "rms_norm".split()
 )
 """Numbers taken over an axis: a scale that depends on others is a fault of its own kind."""
-CONVOLUTIONS = frozenset("conv1d conv2d conv3d".split())
 
 
 @dataclass(eq=False)

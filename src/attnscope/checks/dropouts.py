@@ -8,6 +8,7 @@ from typing import Any
 
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
+from attnscope.checks.operations import COMPARES, DIVIDES, MULTIPLIES
 
 __all__ = ["Dropped", "dropped", "may_drop"]
 
@@ -18,8 +19,7 @@ _BY_ARGUMENT = {
 }
 """Kernels that drop weights whenever their argument says so."""
 
-_COMPARISONS = frozenset("gt lt ge le greater less greater_equal less_equal".split())
-_MULTIPLIES = frozenset("mul mul_ imul rmul multiply masked_fill masked_fill_ where div".split())
+_ZEROES = MULTIPLIES | DIVIDES | {"masked_fill", "masked_fill_", "where"}
 _DRAWS = frozenset("rand_like bernoulli bernoulli_ uniform_".split())
 
 
@@ -74,13 +74,13 @@ def _by_hand(tape: Tape, draw: Operation) -> Iterator[Dropped]:
     """A random mask of zeros and ones that something is multiplied with."""
     masks = [draw.defines[0]] if "bernoulli" in draw.name else []
     for user in tape.users.get(draw.defines[0], ()):
-        if user.name in _COMPARISONS:
+        if user.name in COMPARES:
             masks += user.defines
     for mask in masks:
         tensor = tape.tensors[mask]
         share = 1.0 - float(tensor.double().mean()) if tensor.numel() else 0.0
         for user in _users_of_cast(tape, mask):
-            if user.name in _MULTIPLIES and 0 < share < 1:
+            if user.name in _ZEROES and 0 < share < 1:
                 yield Dropped(user, share, by_hand=True)
                 return
 

@@ -13,7 +13,7 @@ from attnscope.checks.subject.subject import Subject
 
 __all__ = ["SOFTMAXES", "axis_of_softmax", "operand_of", "softmaxes_outside"]
 
-SOFTMAXES = frozenset("softmax _softmax softmin".split())
+SOFTMAXES = frozenset("softmax softmin".split())
 
 
 def softmaxes_outside(subject: Subject) -> Iterator[Operation]:

@@ -28,11 +28,9 @@ __all__ = ["Parting", "first_parting"]
 _DEEPEST = 40
 """Operations without a partner that are followed back."""
 
-_CATS = frozenset("cat concat concatenate".split())
-
 _JOINS = frozenset(
-    "cat concat concatenate setitem index_copy index_copy_ copy_ scatter scatter_ "
-    "index_put index_put_ slice_scatter".split()
+    "cat setitem index_copy index_copy_ copy_ scatter scatter_ index_put index_put_ "
+    "slice_scatter".split()
 )
 
 
@@ -100,7 +98,7 @@ class _Walk:
     def lost(self) -> Parting | None:
         """Return where new keys join what was kept of fewer tokens than there were."""
         for operation in self.step.tape.operations:
-            if operation.name not in _CATS:
+            if operation.name != "cat":
                 continue
             axis = operation.kwargs.get("dim", operation.args[1] if len(operation.args) > 1 else 0)
             kept = {self._value(self.step, value).shape[axis] for value in self._kept(operation)}
@@ -120,7 +118,7 @@ class _Walk:
     def grown(self) -> Parting | None:
         """Return where more is joined to what was kept and is whole already: memory, say."""
         for operation in self.step.tape.operations:
-            if operation.name not in _CATS:
+            if operation.name != "cat":
                 continue
             for expected in self._expected(operation.defines[0]):
                 kept = [self._value(self.step, value) for value in self._kept(operation)]

@@ -16,9 +16,10 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
-from attnscope.checks.course import CONTRACTIONS, HIDING
+from attnscope.checks.course import HIDING
 from attnscope.checks.dropouts import dropped
 from attnscope.checks.masking.biases import DEEP
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.softmaxes import axis_of_softmax, softmaxes_outside
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
@@ -26,7 +27,6 @@ from attnscope.checks.unreadable import UNREADABLE
 __all__ = ["Additive", "additive_of"]
 
 _LONGEST = 60
-_PRODUCTS = frozenset("mul rmul multiply".split())
 _PASSED = LAYOUT | {"dropout", "nan_to_num", "float", "to"}
 
 
@@ -139,7 +139,7 @@ def _weighings(
         made = user.defines[0]
         if user.name in CONTRACTIONS and len(others) == 1:
             yield value, others[0], made, after
-        elif user.name in _PRODUCTS and others:
+        elif user.name == "mul" and others:
             total = next((each for each in tape.users.get(made, []) if each.name == "sum"), None)
             if total is not None and tape.tensors[others[0]].dim() >= tape.tensors[value].dim():
                 yield value, others[0], total.defines[0], after

@@ -23,7 +23,7 @@ __all__ = ["Overflow", "Weak", "overflow_in_crash", "spoilt", "weak_fills"]
 _OVERFLOW = re.compile(r"cannot be converted to type .* without overflow")
 _FAR = 40.0
 """A score so far below another one gets no weight: e^-40 is 4e-18."""
-_MAKERS = frozenset("mul rmul add add_ sub rsub mul_ sub_ minimum maximum".split())
+_MAKERS = frozenset("mul add add_ sub rsub mul_ sub_ minimum maximum".split())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,6 +17,7 @@ from torch import Tensor
 from attnscope.calls.program import Operation, Value
 from attnscope.checks.course import Course
 from attnscope.checks.masking.biases import DEEP, HIGH, hides_where, is_soft_mask, is_zero_one
+from attnscope.checks.operations import ADDS
 
 __all__ = ["Hide", "Kind", "hides_of", "hides_where", "late_hides_of"]
 
@@ -156,9 +157,9 @@ def _of(
         yield from _of_where(course, operation, joined)
     elif name == "setitem":
         yield from _of_setitem(course, operation, joined)
-    elif name in {"add", "sub", "rsub", "radd", "baddbmm"}:
+    elif name in {"add", "sub", "rsub", "baddbmm"}:
         yield from _of_sum(course, operation, joined, masks)
-    elif name in {"mul", "rmul"}:
+    elif name == "mul":
         for value in sorted(joined):
             tensor = course.tape.tensors[value].detach()
             if value not in course.located.weights and tensor.dim() > 1 and is_zero_one(tensor):
@@ -244,7 +245,7 @@ def _of_bias(
 def _addends(course: Course, value: int) -> Iterator[int]:
     """Iterate over what a bias is the sum of, itself where it is none."""
     maker = course.tape.maker.get(value)
-    if maker is None or maker.name.removesuffix("_") not in {"add", "radd", "iadd"}:
+    if maker is None or maker.name not in ADDS:
         yield value
         return
     for operand in maker.values():

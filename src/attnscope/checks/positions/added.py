@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from attnscope.calls.program import Operation
+from attnscope.checks.operations import ADDS
 from attnscope.checks.positions.constants import varies
 from attnscope.checks.residual.graph import behind, contents, free_values
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Added", "added"]
-
-_ADDS = frozenset("add add_ iadd radd".split())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +56,7 @@ def _find(subject: Subject) -> Iterator[Added]:
     widths = {tape.tensors[v].shape[-1] for v in received}
     for operation in behind(tape, received):
         operands = list(dict.fromkeys(operation.values()))
-        if operation.name not in _ADDS or len(operands) != 2 or not operation.shapes:
+        if operation.name not in ADDS or len(operands) != 2 or not operation.shapes:
             continue
         shape = operation.shapes[0]
         for table, tokens in (operands, operands[::-1]):

@@ -7,6 +7,7 @@ from torch import nn
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.lines import is_installed
+from attnscope.checks.operations import ADDS
 from attnscope.checks.positions.constants import varies
 from attnscope.checks.residual.graph import behind, contents
 from attnscope.checks.statements import calls, first_where
@@ -14,8 +15,6 @@ from attnscope.checks.subject.libraries import is_of_model_library
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_counting"]
-
-_ADDS = frozenset("add add_ iadd radd".split())
 
 
 def line_of_counting(subject: Subject) -> Source | None:
@@ -32,7 +31,7 @@ def _operation(subject: Subject) -> Operation | None:
     received = list(subject.base.located[0].received.values()) if subject.base.located else []
     for operation in behind(tape, received):
         operands = list(dict.fromkeys(operation.values()))
-        if operation.name not in _ADDS or len(operands) != 2:
+        if operation.name not in ADDS or len(operands) != 2:
             continue
         for table, tokens in (operands, operands[::-1]):
             tensor = tape.tensors[table]

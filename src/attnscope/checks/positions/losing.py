@@ -8,16 +8,15 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
 from attnscope.checks.lines import is_installed
+from attnscope.checks.operations import ADDS
 from attnscope.checks.positions.constants import varies
 from attnscope.checks.residual.graph import contents, needed_by_outputs, reached
-from attnscope.checks.residual.stream import ADDS
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["are_added_to_tokens", "line_of_loss"]
 
 _ARITHMETIC = frozenset(
-    "sub rsub isub sub_ mul mul_ imul rmul floor_divide div floordiv remainder clamp clamp_ "
-    "clamp_min "
+    "sub rsub sub_ mul mul_ floor_divide div floordiv remainder clamp clamp_ clamp_min "
     "clamp_max minimum maximum where masked_fill einsum outer matmul pow rpow".split()
 )
 

@@ -20,7 +20,7 @@ from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_rotary"]
 
-_LAYS_OUT = frozenset("repeat_interleave stack cat concat concatenate hstack repeat tile".split())
+_LAYS_OUT = frozenset("repeat_interleave stack cat hstack repeat tile".split())
 
 
 def line_of_rotary(subject: Subject, fault: RotaryFault) -> Source | None:
@@ -79,7 +79,7 @@ def _line_of_parts(subject: Subject, fault: RotaryFault) -> Source | None:
     located, tape = fault.turning.located, subject.base.tape
     values = [value for value, _ in located.spots[other]]
     way = behind(tape, values, [located.received[other]])
-    joined = [op for op in way if op.name in {"cat", "concat", "concatenate"}]
+    joined = [op for op in way if op.name == "cat"]
     return joined[-1].source if joined else None
 
 

@@ -15,7 +15,7 @@ from attnscope.checks.subject.subject import Subject
 __all__ = ["is_single_row", "is_turned_over"]
 
 _PICKS = frozenset("getitem select index_select embedding narrow".split())
-_MOVES = frozenset("transpose permute movedim swapaxes swapdims mT T t".split())
+_MOVES = frozenset("transpose permute movedim mT T t".split())
 
 
 def is_single_row(subject: Subject, each: Added) -> bool:

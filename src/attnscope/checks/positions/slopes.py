@@ -115,7 +115,7 @@ def _is_geometric(sizes: Tensor) -> bool:
 
 def bias_operations(course: Course) -> tuple[Operation | None, Operation | None]:
     """Return the operation that adds the bias, and the one that makes its slopes (a power)."""
-    sums = [op for op in course.hiding if op.name.startswith(("add", "iadd", "radd", "sub"))]
+    sums = [op for op in course.hiding if op.name.startswith(("add", "sub"))]
     sums += [op for op in course.main if op.name == "baddbmm" and course.joined(op)]
     powers = [op for op in course.aside if "pow" in op.name or op.name in {"exp", "exp2"}]
     return (sums[0] if sums else None), (powers[0] if powers else None)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.program import Operation
+from attnscope.checks.operations import MULTIPLIES
 from attnscope.checks.positions.constants import varies
 from attnscope.checks.positions.partners import in_order_of, is_one_circle, is_unit
 from attnscope.checks.residual.graph import behind, contents, reached
@@ -20,7 +21,7 @@ from attnscope.errors import AttnscopeError
 
 __all__ = ["Factor", "Turning", "are_partners", "turnings"]
 
-_MULTIPLIES = frozenset("mul mul_ imul rmul multiply einsum addcmul addcmul_".split())
+_TURNS = MULTIPLIES | {"einsum", "addcmul", "addcmul_"}
 _ALIKE = 1e-6
 
 
@@ -156,7 +157,7 @@ def _turning(subject: Subject, located: Located, side: str, moving: set[int]) ->
             v for v in dict.fromkeys(operation.values()) if v not in through and v not in moving
         ]
         tables = [v for v in joined if _is_table(tape.tensors[v])]
-        if operation.name in _MULTIPLIES and len(tables) == 1 and operation.shapes:
+        if operation.name in _TURNS and len(tables) == 1 and operation.shapes:
             before = max((depths.get(v, 0) for v in _multiplied(operation) & {*own}), default=0)
             factor = _factor(operation, tables[0], tape.tensors[tables[0]], before + 1)
             if factor is not None:

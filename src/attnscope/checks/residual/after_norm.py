@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnscope.calls.program import Operation
+from attnscope.checks.operations import ADDS
 from attnscope.checks.residual.graph import projection_of, reached
-from attnscope.checks.residual.stream import (
-    ADDS,
-    CONTRACTIONS,
-    Misplacement,
-    Surroundings,
-    is_feed_forward,
-)
+from attnscope.checks.residual.stream import PRODUCTS, Misplacement, Surroundings, is_feed_forward
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["after_norm", "after_second_norm", "all_after_norms"]
@@ -53,7 +48,7 @@ def _normed_on_the_way(around: Surroundings, result: int, other: int) -> bool:
     """Return whether the first projection on a way receives a norm of its start."""
     start = around.stripped(result)
     for operation in around.between(result, other):
-        if operation.name in CONTRACTIONS:
+        if operation.name in PRODUCTS:
             inputs = [v for v in operation.values() if v not in around.weights]
             return any(around.norm_input(around.stripped(v)) == start for v in inputs)
     return False

@@ -15,7 +15,7 @@ from attnscope.checks.subject.subject import Subject
 
 __all__ = ["cut_off_parameters"]
 
-_JOINS = frozenset("cat concat concatenate hstack stack pad".split())
+_JOINS = frozenset("cat hstack stack pad".split())
 _CUTS = frozenset("getitem narrow split chunk split_with_sizes tensor_split select unbind".split())
 
 

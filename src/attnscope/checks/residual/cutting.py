@@ -12,7 +12,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import CONTRACTIONS
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.probes.backward import Backward, backward
 from attnscope.checks.residual.graph import (
     behind,

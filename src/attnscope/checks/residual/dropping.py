@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from attnscope.calls.program import Operation
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.dropouts import Dropped, dropped
+from attnscope.checks.operations import ADDS
 from attnscope.checks.residual.graph import behind, reached
-from attnscope.checks.residual.stream import ADDS, CONTRACTIONS
+from attnscope.checks.residual.stream import PRODUCTS
 from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.side import Side
 
@@ -18,7 +19,7 @@ __all__ = ["Misplaced", "misplaced"]
 _KERNELS = ("scaled_dot_product", "flex_attention", "flash", "memory_efficient")
 _PRODUCTS = frozenset("matmul rmatmul bmm baddbmm einsum scaled_dot_product_attention".split())
 _FURTHEST = 80
-_SOFTMAXES = frozenset("softmax log_softmax _softmax softmin sigmoid exp".split())
+_SOFTMAXES = frozenset("softmax log_softmax softmin sigmoid exp".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def _lineage(side: Side, values: list[int]) -> Iterator[Operation]:
     waiting, seen = list(values), set[int]()
     while waiting and len(seen) < _FURTHEST:
         operation = side.tape.maker.get(waiting.pop())
-        if operation is None or operation.name in CONTRACTIONS or operation.defines[0] in seen:
+        if operation is None or operation.name in PRODUCTS or operation.defines[0] in seen:
             continue
         seen.update(operation.defines)
         yield operation
@@ -85,10 +86,10 @@ def _is_of_projection(side: Side, operation: Operation) -> bool:
         maker = side.tape.maker.get(before[0]) if before else None
         if maker is None or maker.name not in LAYOUT:
             break
-    if maker is None or maker.name not in CONTRACTIONS:
+    if maker is None or maker.name not in PRODUCTS:
         return False
     users = side.tape.users.get(operation.defines[0], ())
-    return not any(user.name in ADDS or user.name in CONTRACTIONS - _PRODUCTS for user in users)
+    return not any(user.name in ADDS or user.name in PRODUCTS - _PRODUCTS for user in users)
 
 
 def _misplaced(side: Side, place: str, each: Dropped) -> Misplaced:

@@ -11,7 +11,7 @@ from attnscope.checks.definitions import owner_of
 from attnscope.checks.drawn import default_bounds, drawn, is_uniform_within
 from attnscope.checks.initialising import fills
 from attnscope.checks.residual.graph import behind
-from attnscope.checks.residual.stream import CONTRACTIONS
+from attnscope.checks.residual.stream import PRODUCTS
 from attnscope.checks.subject.libraries import is_of_model_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
@@ -62,7 +62,7 @@ def _side(subject: Subject, located: Located, name: str) -> tuple[float, list[st
     for operation in reversed(behind(tape, values, [received])):
         read = [names[v] for v in operation.values() if v in names]
         moving = [v for v in operation.values() if v not in subject.base.weights]
-        if operation.name in CONTRACTIONS and read and moving:
+        if operation.name in PRODUCTS and read and moving:
             return _gain(tape.tensors, moving[0], operation.defines[0]), _matrices(subject, read)
     return None
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import CONTRACTIONS
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.subject.subject import Subject
 
 __all__ = [

@@ -9,14 +9,13 @@ import torch
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 from attnscope.checks.masking.biases import HIGH
+from attnscope.checks.operations import ADDS, COMPARES, MULTIPLIES, SUBTRACTS
 from attnscope.checks.residual.graph import behind, output_values, reached
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["SUMS", "is_meant", "joins", "stands_in"]
 
-SUMS = frozenset("add add_ iadd radd sub sub_ isub rsub subtract".split())
-_FACTORS = frozenset("mul mul_ imul rmul multiply".split())
-_COMPARES = frozenset("gt lt ge le greater less greater_equal less_equal".split())
+SUMS = ADDS | SUBTRACTS
 _FILLS = frozenset("where masked_fill masked_fill_".split())
 _COPIES = frozenset("detach detach_ data clone".split())
 _MEASURES = ("loss", "kl_div", "cosine_similarity", "cross_entropy", "pairwise_distance")
@@ -112,11 +111,11 @@ def _is_index(tape: Tape, value: int) -> bool:
 
 def _is_gate(tape: Tape, cut: Operation, joined: Collection[tuple[Operation, int]]) -> bool:
     """Return whether a cut compares with a constant and lets values through or zeroes them."""
-    if cut.name not in _COMPARES or len(set(cut.values())) > 1 or not joined:
+    if cut.name not in COMPARES or len(set(cut.values())) > 1 or not joined:
         return False
     for operation, _ in joined:
         made = tape.tensors[operation.defines[0]].detach()
         hides = bool((made <= -HIGH).any())  # a mask of scores is a choice
-        if hides or operation.name not in _FACTORS | _FILLS:
+        if hides or operation.name not in MULTIPLIES | _FILLS:
             return False
     return True

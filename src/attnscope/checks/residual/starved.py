@@ -20,7 +20,7 @@ from attnscope.checks.residual.graph import (
 )
 from attnscope.checks.residual.idle import attending, own_parameters
 from attnscope.checks.residual.purpose import SUMS, is_meant, joins
-from attnscope.checks.residual.stream import CONTRACTIONS, stripped
+from attnscope.checks.residual.stream import PRODUCTS, stripped
 from attnscope.checks.residual.unrecorded import cause_of
 from attnscope.checks.subject.subject import Subject
 
@@ -119,7 +119,7 @@ def dead_products(subject: Subject) -> Iterator[Cut]:
             after = reached(tape, [values[first]])
             for operation in tape.operations if names[1:] else ():
                 others = [n for n in names if n != first and _joins(subject, operation, values[n])]
-                if operation.name not in CONTRACTIONS or not others or fed == 0.0:
+                if operation.name not in PRODUCTS or not others or fed == 0.0:
                     continue
                 if not after.isdisjoint(operation.values()):
                     yield Cut(operation.name, operation.source, (first, others[0]), fed)

@@ -9,12 +9,12 @@ from functools import cached_property
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 from attnscope.capture.trail import LAYOUT
+from attnscope.checks.operations import ADDS, CONTRACTIONS, CONVOLUTIONS, DIVIDES, MULTIPLIES
 from attnscope.checks.residual.graph import behind, reached
 from attnscope.differ.sides.located import Located
 
 __all__ = [
-    "ADDS",
-    "CONTRACTIONS",
+    "PRODUCTS",
     "Misplacement",
     "Sum",
     "Surroundings",
@@ -22,18 +22,16 @@ __all__ = [
     "stripped",
 ]
 
-ADDS = frozenset("add add_ iadd radd".split())
-CONTRACTIONS = frozenset(
-    "linear matmul rmatmul mm bmm addmm baddbmm einsum tensordot conv1d conv2d conv3d bilinear "
-    "scaled_dot_product_attention".split()
-)
+PRODUCTS = CONTRACTIONS | CONVOLUTIONS | {"bilinear", "scaled_dot_product_attention"}
+"""What mixes features or tokens: whatever is behind it is another stream."""
+
 NORMS = frozenset(
     "layer_norm rms_norm group_norm batch_norm instance_norm _fused_rms_norm normalize".split()
 )
 _REDUCTIONS = frozenset(
     "mean var std sum norm var_mean std_mean vector_norm linalg_vector_norm".split()
 )
-_SCALINGS = frozenset("mul mul_ imul rmul multiply div div_ truediv neg".split())
+_SCALINGS = MULTIPLIES | DIVIDES | {"neg"}
 _FURTHEST = 60
 """Operations between attention's result and the sum that it joins, at most."""
 
@@ -113,7 +111,7 @@ def _norm_input(tape: Tape, value: int, weights: frozenset[int]) -> int | None:
         made = tape.maker.get(number)
         if number in seen or made is None:
             continue
-        if made.name in CONTRACTIONS or made.name == "embedding":
+        if made.name in PRODUCTS or made.name == "embedding":
             return None
         seen.add(number)
         reduced = reduced or made.name in _REDUCTIONS
@@ -210,7 +208,7 @@ class Surroundings:
             self.joins.append(Sum(operation, value, value))
         elif operation.name in ADDS and others:
             self._join(Sum(operation, value, others[0]))
-        elif operation.name in CONTRACTIONS:
+        elif operation.name in PRODUCTS:
             from_weight = any(v in self.weights for v in operation.values())
             if from_weight and projections == 0:
                 waiting.append((operation.defines[0], 1))
@@ -272,7 +270,7 @@ class Misplacement:
 
 def is_feed_forward(around: Surroundings, way: list[Operation], total: int) -> bool:
     """Return whether a way is two or three projections with nothing added to itself on it."""
-    projections = [op for op in way if op.name in CONTRACTIONS]
+    projections = [op for op in way if op.name in PRODUCTS]
     if len(projections) not in {2, 3} or not all(
         any(v in around.weights for v in op.values()) for op in projections
     ):

@@ -11,8 +11,9 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation, Value
 from attnscope.calls.source import Source
-from attnscope.checks.course import CONTRACTIONS, Course, course_of
+from attnscope.checks.course import Course, course_of
 from attnscope.checks.influence import Allowed, first_mixing, moved
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.scoring.mates import other_last_sample
 from attnscope.checks.scoring.reading import (
     path_back,
@@ -265,7 +266,7 @@ def _is_weighing(subject: Subject, operation: Operation) -> bool:
         seen.add(value)
         for user in users.get(value, []):
             others = [v for v in user.values() if v != value and v not in weights]
-            if (user.name in CONTRACTIONS or user.name in {"mul", "rmul"}) and others:
+            if (user.name in CONTRACTIONS or user.name == "mul") and others:
                 return True
             if len(list(user.values())) == 1 and isinstance(user.args[0], Value):
                 waiting += user.defines

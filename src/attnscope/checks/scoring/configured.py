@@ -17,6 +17,7 @@ from attnscope.checks.course import Course, course_of
 from attnscope.checks.lines import is_installed
 from attnscope.checks.listening import listening
 from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.operations import DIVIDES, MULTIPLIES
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.defaults import line_that_leaves_out
 from attnscope.checks.scoring.factors import factors_of
@@ -163,7 +164,7 @@ def _scale(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | N
     odd = [f.operation for f in factors if math.isclose(f.number, scale, rel_tol=_SAME)]
     if course is not None and not odd and course.softmax in course.main:
         after = course.main[course.main.index(course.softmax) + 1 :]  # of weights, too late
-        odd = [op for op in after if op.name.strip("_") in {"mul", "rmul", "div", "truediv"}]
+        odd = [op for op in after if op.name in MULTIPLIES | DIVIDES]
     source = course.line(*reversed(odd), course.product) if course is not None else call.source
     return Unused(call, key, wanted, scale, text, source)
 

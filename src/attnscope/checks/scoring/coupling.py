@@ -12,9 +12,10 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.course import CONTRACTIONS, Course, course_of
+from attnscope.checks.course import Course, course_of
 from attnscope.checks.influence import Allowed, differs
 from attnscope.checks.masking.biases import DEEP
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.scoring.mates import other_last_sample
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE

@@ -9,13 +9,12 @@ from typing import Any
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation, Value
 from attnscope.checks.course import course_of
+from attnscope.checks.operations import DIVIDES, MULTIPLIES
 from attnscope.checks.scoring.reading import path_back
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Factor", "factors_of", "kernel_scale", "numbers_written_in"]
 
-_TIMES = frozenset("mul mul_ rmul imul multiply multiply_".split())
-_OVER = frozenset("div div_ truediv itruediv true_divide divide".split())
 _KERNEL = "scaled_dot_product_attention"
 
 
@@ -85,12 +84,12 @@ def _of(subject: Subject, operation: Operation) -> Iterator[Factor]:
     """Return the number that an operation multiplies a tensor by, where it is one."""
     if operation.name == "baddbmm" and isinstance(operation.kwargs.get("alpha"), int | float):
         yield Factor(float(operation.kwargs["alpha"]), operation)
-    if operation.name not in _TIMES | _OVER or len(operation.args) < 2:
+    if operation.name not in MULTIPLIES | DIVIDES or len(operation.args) < 2:
         return
     numbers = [n for each in operation.args[:2] if (n := _number(subject, each)) is not None]
     if len(numbers) != 1 or not numbers[0]:
         return
-    divides = operation.name in _OVER
+    divides = operation.name in DIVIDES
     if divides and _number(subject, operation.args[0]) is not None:
         return
     yield Factor(1.0 / numbers[0] if divides else numbers[0], operation)

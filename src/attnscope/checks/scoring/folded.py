@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS, Course
+from attnscope.checks.course import Course
+from attnscope.checks.operations import CONTRACTIONS, CONVOLUTIONS
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["heads_of_samples"]

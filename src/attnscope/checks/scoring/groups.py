@@ -14,7 +14,8 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import CONTRACTIONS, Course, course_of, representatives
+from attnscope.checks.course import Course, course_of, representatives
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.scoring.assigned import line_of_index
 from attnscope.checks.scoring.folded import heads_of_samples
 from attnscope.checks.scoring.numbering import heads_by_features, kv_heads_met
@@ -28,8 +29,8 @@ _Side: TypeAlias = Literal["k", "v"]
 _SIDES: tuple[_Side, ...] = ("k", "v")
 
 _EXPANDS = frozenset(
-    "repeat tile expand expand_as broadcast_to repeat_interleave cat concat concatenate stack "
-    "index_select getitem".split()
+    "repeat tile expand expand_as broadcast_to repeat_interleave cat stack index_select "
+    "getitem".split()
 )
 _SPLITS = frozenset("view reshape unflatten view_as reshape_as rearrange".split())
 _TAKES = frozenset("getitem select unbind narrow chunk split index_select".split())

@@ -48,7 +48,7 @@ def left_over(subject: Subject) -> Iterator[Leftover]:
             yield Leftover(call, tensor.shape[-1], unused, source)
 
 
-_JOINS = frozenset("cat concat concatenate stack".split())
+_JOINS = frozenset("cat stack".split())
 _SLICES = frozenset("getitem narrow split split_with_sizes chunk tensor_split".split())
 
 

@@ -10,8 +10,8 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.influence import differs
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.scoring.reading import path_back
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE

@@ -18,6 +18,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.course import STATISTICS
 from attnscope.checks.influence import Allowed, differs, first_mixing, moved
+from attnscope.checks.operations import DIVIDES, MULTIPLIES
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 from attnscope.differ.sides.located import Located
@@ -25,9 +26,6 @@ from attnscope.differ.sides.located import Located
 __all__ = ["Prepared", "prepared"]
 
 _AVERAGES = frozenset("mean sum nansum median logsumexp".split())
-_TIMES = frozenset(
-    "mul mul_ rmul imul multiply div div_ truediv itruediv true_divide divide".split()
-)
 _USUAL = 3
 """Axes of (batch, tokens, features)."""
 
@@ -131,7 +129,7 @@ def _scales(inside: Sequence[Operation], entries: Collection[int], average: Oper
         if after.isdisjoint(values):
             continue
         factors = [value for value in values if value in entries]
-        if operation.name in _TIMES and len(factors) > 1:
+        if operation.name in MULTIPLIES | DIVIDES and len(factors) > 1:
             return True
         after.update(operation.defines)
     return False

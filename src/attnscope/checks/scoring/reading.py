@@ -9,7 +9,7 @@ from torch import Tensor
 
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
-from attnscope.checks.course import CONTRACTIONS
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE

@@ -29,7 +29,7 @@ _PER_HEAD = re.compile(
     r"(every|each|per|all)\s+(the\s+)?(attention\s+)?heads?|batch,\s*\w*heads|map per head",
     re.IGNORECASE,
 )
-_JOINS = frozenset("stack cat concat concatenate hstack vstack dstack".split())
+_JOINS = frozenset("stack cat hstack vstack dstack".split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
+from attnscope.checks.operations import MULTIPLIES
 from attnscope.checks.scoring.assigned import line_of_argument
 from attnscope.checks.subject.subject import Subject
 
@@ -22,7 +23,7 @@ _GEOMETRIC = 1e-3
 
 _ONE = 1e-4
 
-_PRODUCTS = frozenset("mul rmul mul_ multiply outer ger einsum matmul bmm div truediv".split())
+_PRODUCTS = frozenset("mul mul_ outer ger einsum matmul bmm div".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ def turning(subject: Subject, value: int) -> Operation | None:
             continue
         seen.add(at)
         for user in users.get(at, []):
-            if user.name in {"mul", "rmul", "mul_"}:
+            if user.name in MULTIPLIES:
                 return user
             waiting += user.defines
     return None

@@ -11,6 +11,7 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
+from attnscope.checks.operations import DIVIDES, MULTIPLIES
 from attnscope.checks.scoring.factors import Factor, factors_of, numbers_written_in
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import (
@@ -99,7 +100,7 @@ def _after(subject: Subject, call: Call, scale: float) -> Scaled | None:
     later = list(course.main)
     if course.softmax in later:
         later = later[later.index(course.softmax) + 1 :]
-    named = [op for op in later if op.name.strip("_") in {"mul", "div", "rmul", "truediv"}]
+    named = [op for op in later if op.name in MULTIPLIES | DIVIDES]
     text = (
         f"the weights of every query sum to {high:.4g} = 1/√{call.head_dim}: the scale was applied "
         "after the softmax, and the scores have none"

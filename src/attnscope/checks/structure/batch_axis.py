@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from attnscope.calls.program import Operation
+from attnscope.checks.operations import ADDS
 from attnscope.checks.subject.code import batch_axis_in_code, batch_axis_in_words
 from attnscope.checks.subject.given import parameters_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Said", "named_by_module", "said_of"]
-
-_ADDS = frozenset("add add_ iadd radd __add__ __radd__ __iadd__".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def _by_positions(subject: Subject, stream: Stream, sizes: tuple[int, int]) -> S
         if reached.isdisjoint(operation.values()):
             continue
         reached.update(operation.defines)
-        if operation.name not in _ADDS or tuple(operation.shapes[0][:2]) != sizes:
+        if operation.name not in ADDS or tuple(operation.shapes[0][:2]) != sizes:
             continue
         apart = [tape.tensors[v] for v in operation.values() if v not in reached]
         along = _varies_along(apart[0], operation, sizes) if apart else None

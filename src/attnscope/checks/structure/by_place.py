@@ -15,8 +15,8 @@ from torch import Tensor
 from attnscope.calls.call import Call
 from attnscope.calls.program import Operation, Value
 from attnscope.calls.source import Source
-from attnscope.checks.course import CONTRACTIONS
 from attnscope.checks.influence import Allowed
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.probes.batch_mates import batch_mates
 from attnscope.checks.rule import Skipped
 from attnscope.checks.structure.mixing import moved_by_sample
@@ -26,7 +26,7 @@ from attnscope.differ.sides.located import Located
 
 __all__ = ["ByPlace", "by_place"]
 
-_LAYS_OUT = frozenset("cat concat concatenate stack getitem setitem index_select gather".split())
+_LAYS_OUT = frozenset("cat stack getitem setitem index_select gather".split())
 """What takes rows apart or puts them together joins nothing entry by entry."""
 
 _KERNEL = "scaled_dot_product_attention"

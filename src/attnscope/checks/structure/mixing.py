@@ -114,7 +114,7 @@ def _axis_in(entries: Mapping[int, Tensor], value: int, allowed: Allowed) -> int
     return next(iter(_own_axes(entries[value], allowed)), None) if value in entries else None
 
 
-_JOINS = frozenset("cat concat concatenate stack pad".split())
+_JOINS = frozenset("cat stack pad".split())
 
 
 def moved_by_sample(subject: Subject, mates: BatchMates) -> dict[int, Tensor]:

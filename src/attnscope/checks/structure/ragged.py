@@ -15,15 +15,15 @@ from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import way_out
+from attnscope.checks.operations import RESHAPES
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located
 
 __all__ = ["Ragged", "is_ragged", "ragged_of"]
 
-_RESHAPES = frozenset("view reshape view_as reshape_as unflatten flatten".split())
 _ALONG = LAYOUT | frozenset(
-    "add add_ radd iadd mul rmul imul mul_ sub div truediv rtruediv linear conv1d conv2d matmul "
-    "layer_norm rms_norm group_norm dropout pow rsqrt addmm einsum cat".split()
+    "add add_ mul mul_ sub div rdiv linear conv1d conv2d matmul layer_norm rms_norm group_norm "
+    "dropout pow rsqrt addmm einsum cat".split()
 )
 """What leaves tokens where they are, or joins some: passed on the way back to a reshape."""
 
@@ -80,7 +80,7 @@ def ragged_of(subject: Subject, located: Located) -> Ragged | None:
 
 def _read(tape: Tape, operation: Operation, side: str, *, inside: bool) -> Ragged | None:
     given = next(operation.values(), None)
-    if operation.name not in _RESHAPES or given is None:
+    if operation.name not in RESHAPES or given is None:
         return None
     made = tape.tensors[operation.defines[0]]
     before, after = tuple(tape.tensors[given].shape), tuple(made.shape)

@@ -14,7 +14,7 @@ from attnscope.checks.subject.subject import Subject
 
 __all__ = ["OverSingle", "over_single_query"]
 
-_NAMES = frozenset("softmax _softmax softmin log_softmax".split())
+_NAMES = frozenset("softmax softmin log_softmax".split())
 
 
 @dataclass(frozen=True, slots=True)

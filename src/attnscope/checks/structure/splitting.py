@@ -11,8 +11,9 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.tape import Tape
-from attnscope.checks.course import CONTRACTIONS, CONVOLUTIONS, course_of, way_out
+from attnscope.checks.course import course_of, way_out
 from attnscope.checks.influence import Allowed, moved
+from attnscope.checks.operations import CONTRACTIONS, CONVOLUTIONS, RESHAPES
 from attnscope.checks.probes.coded import Coded, heads_of, laid_out
 from attnscope.checks.structure.landing import Scramble
 from attnscope.checks.subject.subject import Subject
@@ -21,15 +22,13 @@ from attnscope.differ.sides.located import Located
 __all__ = ["line_of_axes", "operation_of_scramble"]
 
 _MOVES = frozenset(
-    "transpose permute movedim swapaxes swapdims view reshape unflatten rearrange mT T view_as "
-    "reshape_as".split()
+    "transpose permute movedim view reshape unflatten rearrange mT T view_as reshape_as".split()
 )
 _RENUMBERS = frozenset(
-    "cat concat concatenate getitem narrow split chunk tensor_split split_with_sizes pad roll flip "
+    "cat getitem narrow split chunk tensor_split split_with_sizes pad roll flip "
     "index_select".split()
 )
 """Operations after which a token lies at another index, and all of it does."""
-_RESHAPES = frozenset("view reshape view_as reshape_as unflatten flatten".split())
 
 
 def line_of_axes(subject: Subject, call: Call) -> Source:
@@ -60,7 +59,7 @@ def operation_of_scramble(subject: Subject, coded: Coded, found: Scramble) -> Op
     for operation in inside:
         spread = not all(allowed.holds(entries[value]) for value in operation.defines)
         if spread and operation.name not in CONTRACTIONS | CONVOLUTIONS:
-            return operation if operation.name in _RESHAPES else None
+            return operation if operation.name in RESHAPES else None
     return _last_reshape(inside)
 
 
@@ -99,7 +98,7 @@ def _place_in(entries: Tensor) -> Allowed | None:
 
 
 def _last_reshape(operations: Sequence[Operation]) -> Operation | None:
-    return next((each for each in reversed(operations) if each.name in _RESHAPES), None)
+    return next((each for each in reversed(operations) if each.name in RESHAPES), None)
 
 
 def _between(

@@ -15,7 +15,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.caller import line_of_call
-from attnscope.checks.course import CONTRACTIONS
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.probes.memory_changed import MemoryChanged, memory_changed
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.reading import is_of_a_library, path_back

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from attnscope.calls.program import Operation
-from attnscope.checks.course import CONTRACTIONS, Course, course_of
+from attnscope.checks.course import Course, course_of
+from attnscope.checks.operations import CONTRACTIONS
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.layer import Layer
 
