@@ -14,7 +14,8 @@ from attnscope.checks.caller import line_of_call
 from attnscope.checks.decoding.departure import Departure
 from attnscope.checks.decoding.keeping import line_of_state
 from attnscope.checks.decoding.matching import Stretch
-from attnscope.checks.decoding.parting import Parting, first_parting
+from attnscope.checks.decoding.pairing import Parting
+from attnscope.checks.decoding.parting import first_parting
 from attnscope.checks.decoding.turning_caller import line_of_caller, line_that_hands
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.caches import RESETS, fresh, reset_of
