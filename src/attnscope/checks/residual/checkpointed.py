@@ -10,7 +10,7 @@ from torch import Tensor
 
 from attnscope.calls.source import Source
 from attnscope.checks.probes.backward import gradient_sizes
-from attnscope.checks.residual.idle import attending, own_parameters
+from attnscope.checks.residual.owning import attending, own_parameters
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.checkpoints import opened_checkpoints
 from attnscope.checks.subject.subject import Subject

@@ -10,7 +10,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.probes.toggled_parameters import moved_by_parameters
 from attnscope.checks.residual.graph import needed_by_outputs, output_values, reached
-from attnscope.checks.residual.idle import attending, own_parameters
+from attnscope.checks.residual.owning import attending, own_parameters
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["cut_off_parameters"]

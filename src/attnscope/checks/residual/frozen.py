@@ -10,7 +10,7 @@ from torch import nn
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
 from attnscope.checks.residual.graph import projection_of
-from attnscope.checks.residual.idle import own_parameters
+from attnscope.checks.residual.owning import own_parameters
 from attnscope.checks.statements import first_where, mentions, texts
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.located import Located

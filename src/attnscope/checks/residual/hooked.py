@@ -16,7 +16,7 @@ from torch.utils.hooks import RemovableHandle
 from attnscope.calls.source import Source
 from attnscope.checks.lines import is_the_users
 from attnscope.checks.probes.backward import backward, gradient_sizes
-from attnscope.checks.residual.idle import attending, own_parameters
+from attnscope.checks.residual.owning import attending, own_parameters
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.outputs import outputs_of
 

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import defined, is_inherited, put_in_later
+from attnscope.checks.definitions import is_inherited
 from attnscope.checks.lines import is_installed
 from attnscope.checks.residual.graph import needed_by_outputs, reached
-from attnscope.checks.residual.using import line_in_attention, line_of_use
-from attnscope.checks.statements import class_of, first_of, keeps
+from attnscope.checks.residual.owning import around, attending, own_parameters
+from attnscope.checks.residual.using import line_of_idle
+from attnscope.checks.statements import class_of, keeps
 from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Idle", "attending", "idle_parameters", "own_parameters"]
+__all__ = ["Idle", "idle_parameters"]
 
 _OPTIONAL = re.compile(
     r"expert|pooler|classif|router|mask_token|(^|\.)head|predict|decoder_pos|lm_head"
@@ -27,11 +28,6 @@ _OPTIONAL = re.compile(
 """Parts that are used for some tokens or tasks only."""
 
 _NUMBER = re.compile(r"\d+")
-_VALUE = re.compile(
-    r"(^|[._])(w?v|wvs?|values?|v_proj|to_v|lin_v|v_lin(ear)?|linear_v|w_v|value_layer)([._]|$)",
-    re.IGNORECASE,
-)
-_VALUES = frozenset("v xv V value values value_states value_layer vs v_heads vh Vh".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
     parts = [(owner, name) for owner in owners for name in own_parameters(model, owner)]
     parts += [
         (owner, name)
-        for owner, name in _around(model, owners)
+        for owner, name in around(model, owners)
         if name in read and name not in busy and _ends_before_attention(subject, name)
     ]
     for owner, name in dict.fromkeys(parts):
@@ -81,50 +77,10 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
         wanting = [name for name in members if not _is_copy(known, busy, name)]
         if wanting and not _is_kept(subject, wanting):
             stock = _is_stock(subject, model, owner)
-            source = _own_line(subject, owner, _line(subject, model, owner, wanting))
+            source = _own_line(subject, owner, line_of_idle(subject, model, owner, wanting))
             asked = not read.isdisjoint(wanting)
             last = asked and _ends_stack(model, owner, wanting, busy)
             yield Idle(owner, tuple(wanting), asked, source, last, stock)
-
-
-def attending(subject: Subject, model: nn.Module) -> list[str]:
-    """Return the modules that made calls, or the nearest one around that has parameters."""
-    found: list[str] = []
-    for call in subject.calls:
-        path = call.module
-        while path and not any(True for _ in model.get_submodule(path).parameters()):
-            path = path.rpartition(".")[0]
-        found.append(path)
-    return list(dict.fromkeys(found))
-
-
-def own_parameters(model: nn.Module, owner: str) -> Iterator[str]:
-    """Iterate over the parameters of a module and of its small parts."""
-    module = model.get_submodule(owner)
-    prefix = f"{owner}." if owner else ""
-    for name, _ in module.named_parameters(recurse=False):
-        yield prefix + name
-    for child, part in module.named_children():
-        inner = list(part.modules())
-        if len(inner) <= _PARTS and (owner or _is_simple(part)):
-            for name, _ in part.named_parameters():
-                yield f"{prefix}{child}.{name}"
-
-
-_PARTS = 8
-"""Modules in a part up to which it belongs to the attention that holds it."""
-
-
-def _around(model: nn.Module, owners: list[str]) -> Iterator[tuple[str, str]]:
-    """Iterate over the parameters, and those of leaves, that the modules around hold themselves."""
-    outer = {owner[: dot.start()] if dot else "" for owner in owners for dot in _dots(owner)}
-    for path in sorted(outer - set(owners)):
-        module, prefix = model.get_submodule(path), f"{path}." if path else ""
-        for name, _ in module.named_parameters(recurse=False):
-            yield path, prefix + name
-        for child, part in module.named_children():
-            for name, _ in part.named_parameters() if not list(part.children()) else ():
-                yield path, f"{prefix}{child}.{name}"
 
 
 def _ends_before_attention(subject: Subject, name: str) -> bool:
@@ -138,10 +94,6 @@ def _ends_before_attention(subject: Subject, name: str) -> bool:
     order = list(enumerate(tape.operations))
     last = max((at for at, op in order if not after.isdisjoint(op.defines)), default=-1)
     return last < max((at for at, op in order if not contexts.isdisjoint(op.defines)), default=-1)
-
-
-def _dots(path: str) -> list[re.Match[str] | None]:
-    return [None, *re.finditer(r"\.", path)] if path else []
 
 
 def _is_stock(subject: Subject, model: nn.Module, owner: str) -> bool:
@@ -169,11 +121,6 @@ def _is_kept(subject: Subject, names: list[str]) -> bool:
     after = reached(subject.base.tape, values)
     last = [op for op in subject.base.tape.operations if not after.isdisjoint(op.defines)]
     return bool(last) and last[-1].source is not None and keeps(last[-1].source)
-
-
-def _is_simple(part: nn.Module) -> bool:
-    """Return whether a part of the model itself is a leaf, or a list or wrapper of leaves."""
-    return all(not any(True for _ in each.children()) for each in part.children())
 
 
 def _is_conditional(model: nn.Module, owner: str, attribute: str) -> bool:
@@ -237,24 +184,6 @@ def _holds(whole: Tensor, part: Tensor) -> bool:
     return any(torch.equal(flat[at : at + len(wanted)], wanted) for at in starts.tolist())
 
 
-def _line(subject: Subject, model: nn.Module, owner: str, names: list[str]) -> Source | None:
-    """Return where what is made of them gets lost, or where they would be used; else made."""
-    attribute = names[0].removeprefix(f"{owner}." if owner else "").split(".")[0]
-    later = put_in_later(model, model.get_submodule(owner), attribute)
-    if later is not None:
-        return later
-    values = [v for v, name in subject.base.parameters.items() if name in names]
-    if values:
-        after = reached(subject.base.tape, values)
-        last = [op for op in subject.base.tape.operations if not after.isdisjoint(op.defines)]
-        return line_in_attention(subject, owner, last[-1]) if last else None
-    if any(_VALUE.search(name) for name in names) or _numbered(names, owner):
-        made = _line_of_value(subject, model, owner)
-        if made is not None:
-            return made
-    return line_of_use(subject, owner, attribute) or defined(model, names[0])
-
-
 def _ends_stack(model: nn.Module, owner: str, names: list[str], busy: set[str]) -> bool:
     """Return whether the same parameters take part in an earlier layer, and in no later one."""
     parts = owner.split(".")
@@ -271,26 +200,3 @@ def _ends_stack(model: nn.Module, owner: str, names: list[str], busy: set[str]) 
         if used and max(used) < int(parts[at]):
             return True
     return False
-
-
-def _numbered(names: list[str], owner: str) -> bool:
-    """Return whether a projection is one of a numbered list, so that its name says nothing."""
-    inner = names[0].removeprefix(f"{owner}." if owner else "")
-    return any(part.isdigit() for part in inner.split("."))
-
-
-def _line_of_value(subject: Subject, model: nn.Module, owner: str) -> Source | None:
-    """Return the line of the author's forward that assigns v."""
-    written = class_of(type(model.get_submodule(owner)))
-    if written is None or not any(call.module.startswith(owner) for call in subject.calls):
-        return None
-    file, tree = written
-    return first_of(((file, node) for node in ast.walk(tree) if _assigns_value(node)), "forward")
-
-
-def _assigns_value(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assign) and any(
-        isinstance(part, ast.Name) and part.id in _VALUES
-        for target in node.targets
-        for part in (target.elts if isinstance(target, ast.Tuple) else (target,))
-    )

@@ -12,7 +12,7 @@ from attnscope.checks.probes.backward import backward
 from attnscope.checks.probes.toggled_parameters import moved_by_parameters
 from attnscope.checks.residual.cutting import Cut
 from attnscope.checks.residual.graph import needed_by_outputs, reached
-from attnscope.checks.residual.idle import attending, own_parameters
+from attnscope.checks.residual.owning import attending, own_parameters
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["left_parameters"]

@@ -18,7 +18,7 @@ from attnscope.checks.residual.graph import (
     output_values,
     reached,
 )
-from attnscope.checks.residual.idle import attending, own_parameters
+from attnscope.checks.residual.owning import attending, own_parameters
 from attnscope.checks.residual.purpose import SUMS, is_meant, joins
 from attnscope.checks.residual.stream import PRODUCTS, stripped
 from attnscope.checks.residual.unrecorded import cause_of
