@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from attnscope.calls.evidence import Spot
 from attnscope.calls.program import Operation
 from attnscope.checks.influence import differs
 from attnscope.checks.masking.refilling import refilled
@@ -70,10 +71,12 @@ def lone_masks(subject: Subject) -> list[LoneMask]:
         other = subject.with_inputs(alone(subject, sample))
         if other.crash is not None or len(other.calls) != len(subject.calls):
             raise Skipped("a sample alone takes another course than in the batch")
+        moved = _moved_queries(subject, stream, [seen for seen, _, _ in folded], sample)
         for seen, operation, value in folded:
             if operation.defines[0] in found:
                 continue
-            one = _compared(subject, stream, other, sample, (seen, operation, value))
+            rows = _rows_of(subject, stream, seen, moved)
+            one = _compared(subject, other, sample, rows, (seen, operation, value))
             if one is not None:
                 found[operation.defines[0]] = one
     return list(found.values())
@@ -102,9 +105,9 @@ def _joined(seen: Seen, batch: int) -> Iterator[tuple[Operation, int]]:
 
 def _compared(
     subject: Subject,
-    stream: Stream,
     other: Subject,
     sample: int,
+    own: Tensor | None,
     place: tuple[Seen, Operation, int],
 ) -> LoneMask | None:
     seen, operation, value = place
@@ -116,7 +119,6 @@ def _compared(
     same = course.joined(course.main[at])
     position = seen.course.joined(operation).index(value) if seen.course is not None else 0
     try:
-        own = _rows_of(subject, stream, seen, sample)
         if own is None or position >= len(same):
             return None
         here = seen.over_pairs(operation, _tensor(subject, value))[own].double()
@@ -136,18 +138,35 @@ def _tensor(subject: Subject, value: int) -> Tensor:
     return subject.base.tape.tensors[value].detach()
 
 
-def _rows_of(subject: Subject, stream: Stream, seen: Seen, sample: int) -> Tensor | None:
-    """Return the rows of a call's batch axis that follow a sample: its queries move with it."""
+def _moved_queries(
+    subject: Subject, stream: Stream, all_seen: Iterable[Seen], sample: int
+) -> dict[int, Tensor]:
+    """Return which entries of the values that hold q of each call move with a sample."""
     where = torch.zeros(stream.batch(subject.given), max(stream.length(subject.given), 1))
     where[sample] = 1.0
+    values = [v for v, _ in (spot for seen in all_seen for spot in _queries(seen))]
+    tape, given = subject.base.tape, refilled(subject, stream, where.bool())
+    try:
+        before, after = tape.run(values, wide=True), tape.run(values, given, wide=True)
+    except UNREADABLE:
+        return {}
+    return {value: differs(before[value], after[value]) for value in values}
+
+
+def _queries(seen: Seen) -> list[tuple[int, Spot]]:
+    """Return where the q of a call lies, if that is one value."""
     spots = seen.course.located.spots["q"] if seen.course is not None else []
-    if len(spots) != 1:
+    return spots if len(spots) == 1 else []
+
+
+def _rows_of(
+    subject: Subject, stream: Stream, seen: Seen, moved: Mapping[int, Tensor]
+) -> Tensor | None:
+    """Return the rows of a call's batch axis that follow a sample: its queries move with it."""
+    spots = _queries(seen)
+    if not spots or spots[0][0] not in moved:
         return None
     ((value, spot),) = spots
-    tape = subject.base.tape
-    before = tape.run([value], wide=True)[value]
-    after = tape.run([value], refilled(subject, stream, where.bool()), wide=True)[value]
-    moved: Tensor = spot.read(differs(before, after).double()) != 0
-    rows = moved.flatten(1).any(1)
+    rows: Tensor = (spot.read(moved[value].double()) != 0).flatten(1).any(1)
     count = seen.call.batch // stream.batch(subject.given)
     return rows if int(rows.sum()) == count else None

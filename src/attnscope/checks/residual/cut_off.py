@@ -8,9 +8,11 @@ import torch
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.probes.backward import backward
 from attnscope.checks.probes.toggled_parameters import moved_by_parameters
 from attnscope.checks.residual.graph import needed_by_outputs, output_values, reached
 from attnscope.checks.residual.owning import attending, own_parameters
+from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["cut_off_parameters"]
@@ -28,10 +30,10 @@ def cut_off_parameters(subject: Subject) -> Iterator[tuple[str, Source | None]]:
     model, tape = subject.model, subject.base.tape
     if model is None:
         return
-    needed = needed_by_outputs(subject)
+    needed, learning = needed_by_outputs(subject), _learning(subject)
     values = {name: value for value, name in subject.base.parameters.items()}
     names = {n for owner in attending(subject, model) for n in own_parameters(model, owner)}
-    for name in sorted(names & values.keys()):
+    for name in sorted((names & values.keys()) - learning):
         value = values[name]
         after = reached(tape, [value])
         way = [op for op in tape.operations if not after.isdisjoint(op.values())]
@@ -41,6 +43,15 @@ def cut_off_parameters(subject: Subject) -> Iterator[tuple[str, Source | None]]:
         cut = _cut(subject, value, way)
         if cut is not None and moved_by_parameters(subject, [name]) == 0.0:
             yield name, cut.source
+
+
+def _learning(subject: Subject) -> set[str]:
+    """Return the parameters some entry of which gets a gradient: it is left behind every line."""
+    try:
+        gradients = backward(subject).parameters
+    except Skipped:
+        return set()
+    return {name for name, each in gradients.items() if each is not None and bool(each.any())}
 
 
 def _cut(subject: Subject, value: int, way: list[Operation]) -> Operation | None:
