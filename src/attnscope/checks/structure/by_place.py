@@ -27,7 +27,8 @@ from attnscope.differ.sides.located import Located
 __all__ = ["ByPlace", "by_place"]
 
 _LAYS_OUT = frozenset("cat stack getitem setitem index_select gather".split())
-"""What takes rows apart or puts them together joins nothing entry by entry."""
+_OTHERWISE = _LAYS_OUT | CONTRACTIONS - {"baddbmm"}
+"""What takes rows apart, puts them together or sums over them joins nothing entry by entry."""
 
 _KERNEL = "scaled_dot_product_attention"
 
@@ -61,27 +62,47 @@ def by_place(subject: Subject) -> Iterator[ByPlace]:
         raise Skipped("samples depend on one another: which one a bias belongs to can't be told")
     if not subject.base.is_faithful:
         raise Skipped("the run can't be repeated in float64")
+    allowed = mates.allowed(subject)
+    found = list(_varying(subject, allowed.size))
+    asked = {v for _, operation, _ in found for v in (*operation.values(), *operation.defines)}
     try:
-        entries = moved_by_sample(subject, mates)
+        entries = moved_by_sample(subject, mates, asked)
     except UNREADABLE as error:
         raise Skipped(f"the run can't be repeated with another sample: {error}") from error
-    allowed, given, told = mates.allowed(subject), _given(subject), set[int]()
+    told = set[int]()
+    for located, operation, value in found:
+        axis = _axis_of_samples(operation, entries, allowed)
+        if axis is None or operation.defines[0] in told:
+            continue
+        tensor = subject.base.tape.tensors[value].detach()
+        far = _moves(subject, value, axis) if _varies(tensor, axis) else 0.0
+        if far > subject.noise:
+            told.add(operation.defines[0])
+            shape, meets = tuple(tensor.shape), _met_shape(operation, located)
+            line = _line(subject, value, axis) or operation.source
+            at = axis % len(meets)
+            yield ByPlace(located.call, line, shape, meets, at, allowed.size, far)
+
+
+def _varying(subject: Subject, samples: int) -> Iterator[tuple[Located, Operation, int]]:
+    """Iterate over what joins an attention and may have entries of its own for samples.
+
+    It is made of parameters, which know of no batch; or there are as many heads as samples. What
+    is drawn anew for each entry is noise, and what doesn't broadcast joins in another way, as the
+    weight of a convolution does.
+    """
+    tape, given = subject.base.tape, _given(subject)
     for located in subject.base.located:
         for operation in _between(subject, located):
-            axis = _axis_of_samples(operation, entries, allowed)
-            if axis is None or operation.defines[0] in told:
+            if operation.name in _OTHERWISE:
                 continue
             for value in _joining(operation):
-                if value in given or not _tells_apart(subject, located, operation, value, axis):
+                shape, meets = tuple(tape.tensors[value].shape), _met_shape(operation, located)
+                if value in given or samples not in shape or not _broadcasts(shape, meets):
                     continue
-                far = _moves(subject, value, axis)
-                if far > subject.noise:
-                    told.add(operation.defines[0])
-                    shape = tuple(subject.base.tape.tensors[value].shape)
-                    meets = _met_shape(operation, located)
-                    line = _line(subject, value, axis) or operation.source
-                    at = axis % len(meets)
-                    yield ByPlace(located.call, line, shape, meets, at, allowed.size, far)
+                by_head = samples == located.call.heads and shape != meets
+                if by_head or value in _learned(subject):
+                    yield located, operation, value
 
 
 def _given(subject: Subject) -> Collection[int]:
@@ -120,7 +141,7 @@ def _axis_of_samples(
 ) -> int | None:
     """Return which axis of what joins, from the last one on (negative), meets the samples."""
     known = [value for value in operation.values() if value in entries]
-    if operation.name in _LAYS_OUT | CONTRACTIONS - {"baddbmm"} or not known:
+    if not known:
         return None
     of = entries[known[0]] if operation.name == _KERNEL else entries.get(operation.defines[0])
     if of is None:
@@ -135,25 +156,6 @@ def _met_shape(operation: Operation, located: Located) -> tuple[int, ...]:
         return tuple(operation.shapes[0])
     call = located.call
     return (call.batch, call.heads, call.queries, call.keys)
-
-
-def _tells_apart(
-    subject: Subject, located: Located, operation: Operation, value: int, axis: int
-) -> bool:
-    """Return whether a tensor differs from sample to sample, and was meant to from head to head.
-
-    It is made of parameters, which know of no batch; or there are as many heads as samples. What
-    is drawn anew for each entry is noise, and what doesn't broadcast joins in another way, as the
-    weight of a convolution does.
-    """
-    tensor = subject.base.tape.tensors[value].detach()
-    meets = _met_shape(operation, located)
-    if not _varies(tensor, axis) or not _broadcasts(tuple(tensor.shape), meets):
-        return False
-    if value in _learned(subject):
-        return True
-    whole = tuple(tensor.shape) == meets
-    return tensor.shape[axis] == located.call.heads and not whole
 
 
 def _learned(subject: Subject) -> Collection[int]:

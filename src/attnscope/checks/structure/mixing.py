@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -117,19 +117,26 @@ def _axis_in(entries: Mapping[int, Tensor], value: int, allowed: Allowed) -> int
 _JOINS = frozenset("cat stack pad".split())
 
 
-def moved_by_sample(subject: Subject, mates: BatchMates) -> dict[int, Tensor]:
-    """Return which entries of each value move with the changed sample."""
-    return subject.once("moved by a sample", lambda: _moves(subject, mates))
+def moved_by_sample(
+    subject: Subject, mates: BatchMates, among: Collection[int] | None = None
+) -> dict[int, Tensor]:
+    """Return which entries of each value move with the changed sample.
+
+    among: the values that are asked about; None: all.
+    """
+    if among is None:
+        return subject.once("moved by a sample", lambda: _moves(subject, mates, None))
+    return _moves(subject, mates, among) if among else {}
 
 
-def _moves(subject: Subject, mates: BatchMates) -> dict[int, Tensor]:
+def _moves(subject: Subject, mates: BatchMates, among: Collection[int] | None) -> dict[int, Tensor]:
     other = with_other_sample(subject, mates.changed)
     changed = {}
     for stream in subject.roles.streams:
         value = subject.input_value(stream.name)
         if value is not None and stream.batch_axis is not None:
             changed[value] = other.values[stream.name]
-    return moved(subject.base.tape, changed)
+    return moved(subject.base.tape, changed, among)
 
 
 def _beside(subject: Subject, operation: Operation) -> Call | None:
