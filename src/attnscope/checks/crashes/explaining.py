@@ -285,8 +285,8 @@ _KINDS: tuple[tuple[str, Callable[[re.Match[str], Raised], Words]], ...] = (
     (r"key's sequence and batch dims .*|key shape .* does not match value shape.*", _apart),
     (
         (
-            r"[Nn]umber of heads in key and value.*|must be divisible by.*|"
-            r"divisible by num_heads.*|not divisible by.*heads.*"
+            r"[Nn]umber of heads in key and value.*|"
+            r"^(?=.*(?:[Hh]ead|[Ee]mbed|d_model|hidden|\bh\b)).*(?:must be|not) divisible by.*"
         ),
         _divide,
     ),

@@ -86,9 +86,17 @@ def _result(subject: Subject, call: Call) -> int | None:
         if operation.name.rstrip("_") in _REPLACED:
             return None
         for value in operation.defines:
-            if isinstance(tape.tensors[value].grad_fn, BackwardCFunction):
+            if isinstance(_maker(tape.tensors[value]), BackwardCFunction):
                 return value
     return None
+
+
+def _maker(tensor: Tensor) -> object:
+    """Return the node of autograd that made a tensor; None: it has none that may be asked for."""
+    try:
+        return tensor.grad_fn
+    except RuntimeError:  # a view that was made without a graph, of what was then written to
+        return None
 
 
 def _given(subject: Subject, value: int) -> int | None:
@@ -146,7 +154,7 @@ def _difference(subject: Subject, start: int, end: int, way: Tensor, cotangent: 
 
 def _named(result: Tensor) -> tuple[str, Source | None]:
     """Return the name of the function that made a result, and the line of its backward."""
-    kind = getattr(type(result.grad_fn), "_forward_cls", None)
+    kind = getattr(type(_maker(result)), "_forward_cls", None)
     if kind is None:
         return "a function", None
     try:

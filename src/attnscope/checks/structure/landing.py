@@ -173,7 +173,7 @@ def _is_spread(entries: Tensor) -> bool:
         return False
     rows = entries.reshape(-1, entries.shape[-1])
     held = rows[rows.any(-1)]
-    if len(rows) < 2 or int(held.sum(-1).max()) < 2:
+    if len(rows) < 2 or not len(held) or int(held.sum(-1).max()) < 2:
         return False
     alike = len(held) > 1 and bool((held == held[:1]).all())
     return not alike
