@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import torch
@@ -19,13 +20,16 @@ __all__ = ["cut_off_parameters"]
 
 _JOINS = frozenset("cat hstack stack pad".split())
 _CUTS = frozenset("getitem narrow split chunk split_with_sizes tensor_split select unbind".split())
+_NUMBER = re.compile(r"\d+")
 
 
 def cut_off_parameters(subject: Subject) -> Iterator[tuple[str, Source | None]]:
     """Iterate over parameters of which no entry is left behind the line that cuts them off.
 
     The graph has a way from them to the outputs. NaN in their place shows which entries go it: it
-    survives every product, also one with zero, and is gone where a slice leaves it out.
+    survives every product, also one with zero, and is gone where a slice leaves it out. Where the
+    same parameter of another layer learns, that is the end of a stack: of its tokens only some are
+    read.
     """
     model, tape = subject.model, subject.base.tape
     if model is None:
@@ -33,7 +37,10 @@ def cut_off_parameters(subject: Subject) -> Iterator[tuple[str, Source | None]]:
     needed, learning = needed_by_outputs(subject), _learning(subject)
     values = {name: value for value, name in subject.base.parameters.items()}
     names = {n for owner in attending(subject, model) for n in own_parameters(model, owner)}
+    elsewhere = {_NUMBER.sub("#", each) for each in learning}
     for name in sorted((names & values.keys()) - learning):
+        if _NUMBER.sub("#", name) in elsewhere:
+            continue
         value = values[name]
         after = reached(tape, [value])
         way = [op for op in tape.operations if not after.isdisjoint(op.values())]

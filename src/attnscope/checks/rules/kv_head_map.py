@@ -34,7 +34,15 @@ def _check(subject: Subject) -> Iterator[Finding]:
             },
             source=met.source,
             call=met.call,
+            severity="note" if _is_numbering(subject, met) else None,
         )
+
+
+def _is_numbering(subject: Subject, met: Met) -> bool:
+    """Return whether a library numbers its heads so, and leaves out none."""
+    from attnscope.checks.scoring.reading import is_of_a_library
+
+    return met.side == "k" and not met.unused and is_of_a_library(subject, met.call)
 
 
 def _message(met: Met) -> str:
@@ -77,7 +85,10 @@ RULE = Rule(
         "are changed block by block. In a loop of single heads the k that each of them took are "
         "compared, and counted against the kv heads that were computed."
     ),
-    limits="With a single kv head, or as many as query heads, there is nothing to mix up.",
+    limits=(
+        "With a single kv head, or as many as query heads, there is nothing to mix up. In the code "
+        "of an installed library it is a note: its own weights are trained with its own numbering."
+    ),
     sources=(
         "https://arxiv.org/abs/2305.13245",
         "https://github.com/onnx/onnx/pull/7274",

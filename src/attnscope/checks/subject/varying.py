@@ -14,6 +14,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
+from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["alone", "along", "other_tokens", "rows_of", "vocabulary", "with_other_sample"]
 
@@ -132,7 +133,29 @@ def along(
         samples, tokens = 0, output.dim() - 2
     own_batch = _axis(output, samples, batch, taken=None)
     own_tokens = _axis(output, tokens, length, taken=own_batch) if length else None
+    if own_tokens is not None and output.dim() == 2 and output is subject.output:
+        pooled = subject.once(("pooled", stream.name), lambda: _is_pooled(subject, stream))
+        return own_batch, None if pooled else own_tokens
     return own_batch, own_tokens
+
+
+def _is_pooled(subject: Subject, stream: Stream) -> bool:
+    """Return whether an output has features in that number: with a token less it is as large."""
+    axes, count = subject.roles.length_axes, stream.length(subject.given) - 1
+
+    def without_last(name: str, tensor: Tensor) -> Tensor:
+        for axis, other in axes.get(name, {}).items():
+            if other == stream.name:
+                tensor = tensor.narrow(axis, 0, count)
+        return tensor
+
+    if count < 1:
+        return False
+    try:
+        shorter = subject.main_output(subject.given.mapped(without_last))
+    except UNREADABLE:
+        return False
+    return shorter.shape == subject.output.shape
 
 
 def _axis(output: Tensor, usual: int | None, size: int, taken: int | None) -> int | None:
