@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.engine import run_rules
 from attnscope.checks.expect import read_expect
 from attnscope.checks.report import Report
@@ -72,7 +73,7 @@ def check(
         model,
         inputs,
         declared,
-        name=name or getattr(model, "__name__", type(model).__name__),
+        name=name or attribute(model, "__name__") or type(model).__name__,
         announce=announce,
         seed=seed,
     )

@@ -174,7 +174,7 @@ class Stepper:
         """Iterate over other ways to call a step that are as right, where there are any."""
         if cuts_masks(self.inputs, self.subject.roles, self.stream) and not self.own_masks:
             yield replace(self, own_masks=True)
-        library = hasattr(self.subject.config, "model_type")
+        library = self.subject.has_library_config
         takes = self.inputs.accepts(_POSITIONS) and self.inputs.values.get(_POSITIONS) is None
         if library and takes and self.stream.kind == "ids" and not self.placed:
             yield replace(self, placed=True)

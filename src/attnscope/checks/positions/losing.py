@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.attributes import attribute
 from attnscope.checks.definitions import defined
 from attnscope.checks.lines import is_installed
 from attnscope.checks.operations import ADDS
@@ -112,10 +113,10 @@ def _all_alike(tensor: Tensor) -> bool:
 
 def _read_plain(subject: Subject, parts: list[str]) -> Source | None:
     """Return where a table that is a plain attribute is read."""
-    model, tape = subject.model, subject.base.tape
+    tape = subject.base.tape
     for part in parts:
         owner, _, name = part.rpartition(".")
-        table = getattr(model.get_submodule(owner), name, None) if model is not None else None
+        table = attribute(subject.module(owner), name)
         value = tape.value_of(table) if isinstance(table, Tensor) else None
         users = tape.users.get(value, []) if value is not None else []
         if users:

@@ -13,6 +13,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["Rounding", "bases_of", "lost_by_rounding", "speeds_of"]
@@ -80,8 +81,8 @@ def _rounded(at: Tensor, speeds: Tensor, dtype: torch.dtype, parts: tuple[str, .
 def bases_of(subject: Subject) -> list[float]:
     """Return the base that a configuration names, and the usual ones."""
     config = subject.config
-    scaling = getattr(config, "rope_parameters", None)
-    named = [getattr(config, "rope_theta", None), getattr(config, "rotary_emb_base", None)]
+    scaling = attribute(config, "rope_parameters")
+    named = [attribute(config, "rope_theta"), attribute(config, "rotary_emb_base")]
     named.append(scaling.get("rope_theta") if isinstance(scaling, dict) else None)
     known = [float(base) for base in named if isinstance(base, int | float) and base > 1]
     return list(dict.fromkeys([*known, *_BASES]))

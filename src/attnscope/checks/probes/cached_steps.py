@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.comparing import gap_of
 from attnscope.checks.decoding.departure import Departure
 from attnscope.checks.decoding.evicting import kept_of_middle_let_go
@@ -164,8 +165,8 @@ def _asked(subject: Subject) -> tuple[Cache, Stream, int]:
     stream = sequence_of(subject)
     if stream is None or stream.sequence_axis is None:
         raise Skipped("no input is a sequence of tokens: give inputs that are")
-    library = hasattr(subject.config, "model_type") and "cache" not in subject.expect
-    off = (subject.given.values.get("use_cache"), getattr(subject.config, "use_cache", None))
+    library = subject.has_library_config and "cache" not in subject.expect
+    off = (subject.given.values.get("use_cache"), attribute(subject.config, "use_cache"))
     if library and False in off:
         raise Skipped(
             "inputs or config say use_cache False: where it is decoded, declare expect cache"

@@ -9,6 +9,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.comparing import gap_of
 from attnscope.checks.influence import differs
 from attnscope.checks.probe import probe
@@ -139,7 +140,7 @@ def _optional_mask(subject: Subject, stream: Stream) -> str | None:
     Only a model with a config: others may get their causal mask by such an argument.
     """
     padding = subject.roles.padding_of(stream)
-    if padding is None or not padding.given or not hasattr(subject.config, "model_type"):
+    if padding is None or not padding.given or not subject.has_library_config:
         return None
     taken = next((p for p in subject.given.parameters if p.name == padding.name), None)
     return padding.name if taken is not None and taken.default is None else None
@@ -203,7 +204,7 @@ def _sequence(subject: Subject) -> Stream:
     if length < 2:
         raise Skipped(f"{stream.name} has {length} token: give inputs with more")
     decodes = stream.name.startswith(("decoder", "tgt", "target"))
-    if getattr(subject.config, "is_encoder_decoder", False) and not decodes:
+    if attribute(subject.config, "is_encoder_decoder") and not decodes:
         raise Skipped("the decoder's own tokens are not among the inputs: give decoder_input_ids")
     return decoded(subject, stream) if len(subject.roles.streams) > 1 else stream
 

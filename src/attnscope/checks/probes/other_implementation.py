@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
+from attnscope.checks.attributes import attribute
 from attnscope.checks.comparing import finite_gap
 from attnscope.checks.course import course_of
 from attnscope.checks.probe import probe
@@ -97,7 +98,7 @@ def other_implementation(subject: Subject) -> Parting | None:
 
 
 def _takes_sdpa(model: nn.Module) -> bool:
-    known = [getattr(each, "_supports_sdpa", None) for each in model.modules()]
+    known = [attribute(each, "_supports_sdpa") for each in model.modules()]
     return all(each for each in known if each is not None)
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attnscope.calls.held import version
+from attnscope.checks.attributes import attribute
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.switches import Switch, switches_of, turned
 from attnscope.checks.subject.given import Given
@@ -86,7 +87,7 @@ def _is_alike_in_train(subject: Subject) -> bool:
     """Return whether train mode may differ from eval mode in no known way."""
     if subject.model is None:
         return False
-    if any(isinstance(m, _RANDOM) and getattr(m, "p", 1.0) for m in subject.model.modules()):
+    if any(isinstance(m, _RANDOM) and attribute(m, "p", 1.0) for m in subject.model.modules()):
         return False
     if any(
         isinstance(v, torch.Generator) for m in subject.model.modules() for v in vars(m).values()

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from attnscope.calls.source import Source
+from attnscope.checks.attributes import attribute
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.residual.graph import behind
 from attnscope.checks.subject.subject import Subject
@@ -83,4 +84,4 @@ def _cancels(subject: Subject, course: Course, value: int) -> bool:
 def _is_bare(model: nn.Module, name: str) -> bool:
     """Return whether a parameter is not the bias that comes with a layer's weight."""
     path, _, last = name.rpartition(".")
-    return last != "bias" or not hasattr(model.get_submodule(path), "weight")
+    return last != "bias" or attribute(model.get_submodule(path), "weight") is None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.drawn import default_bounds, drawn, is_uniform_within
 from attnscope.checks.residual.loading import Load, loads_of
 from attnscope.checks.subject.subject import Subject
@@ -150,7 +151,7 @@ def evidence_of_training(model: nn.Module, attended: Collection[str]) -> str | N
     attended: modules that attend, whose own norms of q and k say nothing of the rest.
     """
     for path, module in model.named_modules():
-        weight = getattr(module, "weight", None)
+        weight = attribute(module, "weight")
         if any(path.startswith(f"{owner}.") or owner in {"", path} for owner in attended):
             continue
         if "norm" not in type(module).__name__.lower() or not isinstance(weight, Tensor):
@@ -207,7 +208,7 @@ def _as_drawn(
     holder = _holder(owner, name)
     if isinstance(holder, nn.Embedding) or drawn(weight) is None:
         return None
-    bias = getattr(holder, name.rpartition(".")[2].replace("weight", "bias"), None)
+    bias = attribute(holder, name.rpartition(".")[2].replace("weight", "bias"))
     linear, xavier = default_bounds(weight)
     multi = isinstance(holder, nn.MultiheadAttention)
     if (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.cached_steps import cached_steps
 
-    if not subject.calls and hasattr(subject.config, "model_type"):
+    if not subject.calls and subject.has_library_config:
         raise Skipped("no attention was seen, and what else a model keeps is not looked at")
     probed = cached_steps(subject)
     if probed.departures:

@@ -13,6 +13,7 @@ from torch import nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
+from attnscope.checks.attributes import attribute
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.lines import is_installed
 from attnscope.checks.listening import listening
@@ -109,11 +110,13 @@ def _settings(subject: Subject, call: Call) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for owner in owners:
         for name in _CONFIGS:
-            config = getattr(owner, name, None) if owner is not None else None
+            config = attribute(owner, name)
             if isinstance(config, dict):
                 found = {**config, **found}
-            elif hasattr(config, "__dict__") and not isinstance(config, nn.Module | type):
-                named = {k: getattr(config, k, None) for k in dir(type(config)) if k in _KNOWN}
+            elif attribute(config, "__dict__") is not None and not isinstance(
+                config, nn.Module | type
+            ):
+                named = {k: attribute(config, k) for k in dir(type(config)) if k in _KNOWN}
                 found = {**named, **vars(config), **found}
     inner = found.get("rope_parameters") or found.get("rope_scaling")
     if isinstance(inner, dict):

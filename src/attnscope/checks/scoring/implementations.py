@@ -10,6 +10,7 @@ from torch import nn
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.attributes import attribute
 from attnscope.checks.lines import is_installed
 from attnscope.checks.masking.frames import frames_at
 from attnscope.checks.subject.subject import Subject
@@ -36,26 +37,27 @@ def own_line(subject: Subject, operation: Operation | None) -> Source | None:
 
 def configs_of(model: nn.Module | None) -> dict[int, str]:
     """Return the implementation that each config of a model names, by the config's identity."""
-    return {id(each): getattr(each, _KEY) for each in _configs(model) if getattr(each, _KEY)}
+    return {id(each): _vars(each)[_KEY] for each in _configs(model) if _vars(each)[_KEY]}
 
 
 def _configs(model: nn.Module | None) -> list[Any]:
     """Return the configs of all parts of a model that say how attention is computed."""
     found: dict[int, Any] = {}
-    waiting = [getattr(each, "config", None) for each in model.modules()] if model else []
+    waiting = [attribute(each, "config") for each in model.modules()] if model else []
     while waiting:
         config = waiting.pop()
         if config is None or id(config) in found or not isinstance(_vars(config).get(_KEY), str):
             continue
         found[id(config)] = config
-        names = getattr(config, "sub_configs", None) or {}
-        waiting += [getattr(config, name, None) for name in names]
+        names = attribute(config, "sub_configs") or {}
+        waiting += [attribute(config, name) for name in names]
     return list(found.values())
 
 
 def _vars(config: Any) -> dict[str, Any]:
     """Return what an object holds; nothing where it is no object with attributes of its own."""
-    return getattr(config, "__dict__", {})
+    held = attribute(config, "__dict__")
+    return held if isinstance(held, dict) else {}
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
+from attnscope.checks.attributes import attribute
 from attnscope.checks.course import course_on
 from attnscope.checks.scoring.assigned import line_of_return
 from attnscope.checks.scoring.forms import Likeness, likeness
@@ -176,7 +177,7 @@ def _leaves(value: Any, where: str, *, named: bool) -> Iterator[tuple[str, Tenso
             yield from _leaves(item, f"{where}[{at}]", named=named)
     elif hasattr(value, "__dataclass_fields__"):
         for key in value.__dataclass_fields__:
-            item = getattr(value, key, None)
+            item = attribute(value, key)
             yield from _leaves(item, f"{where}.{key}", named=named or _is_named(key))
 
 

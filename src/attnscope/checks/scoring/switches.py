@@ -11,7 +11,9 @@ from typing import Any
 
 from torch import nn
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.subject.code import tree_of
+from attnscope.checks.subject.intent import is_library_config
 from attnscope.checks.subject.libraries import is_of_library
 
 __all__ = ["Switch", "switches_of", "turned"]
@@ -55,7 +57,7 @@ def switches_of(model: nn.Module) -> Iterator[Switch]:
                 owners.setdefault(name, []).append(owner)
     known = _ways_in_code(modules)
     for name, holding in owners.items():
-        value = getattr(holding[0], name)
+        value = attribute(holding[0], name)
         others = [not value] if isinstance(value, bool) else [w for w in known if w != value]
         for other in others[:_MOST]:
             yield Switch(name, tuple(holding), other)
@@ -68,8 +70,10 @@ def _with_configs(modules: list[nn.Module]) -> Iterator[Any]:
         yield module
         for name in _CONFIGS:
             config = vars(module).get(name)
-            plain = hasattr(config, "__dict__") and not isinstance(config, nn.Module | type)
-            if plain and id(config) not in seen and not hasattr(config, "model_type"):
+            plain = attribute(config, "__dict__") is not None and not isinstance(
+                config, nn.Module | type
+            )
+            if plain and id(config) not in seen and not is_library_config(config):
                 seen.add(id(config))
                 yield config
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import nn
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.subject.libraries import is_of_framework
 from attnscope.checks.subject.names import BATCH_NAMES, LENGTH_NAMES
 
@@ -124,7 +125,7 @@ def names_of_sizes(run: Any, name: str) -> list[str]:
     """
     own = _own_sources(run)
     tree = tree_of(own[0]) if own else None
-    wanted = {"forward", getattr(run, "__name__", "")}
+    wanted = {"forward", attribute(run, "__name__", "")}
     for function in ast.walk(tree) if tree is not None else ():
         if isinstance(function, ast.FunctionDef) and function.name in wanted:
             for node in _in_order(function):

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from attnscope.checks.attributes import attribute
 from attnscope.errors import InputError
 
 __all__ = ["Given"]
@@ -180,4 +181,4 @@ def _opened(given: Given) -> Given:
 
 
 def _name(run: Callable[..., Any]) -> str:
-    return getattr(run, "__name__", type(run).__name__)
+    return attribute(run, "__name__") or type(run).__name__

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.subject.code import own_classes, tree_of, trees
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.libraries import is_of_model_library
@@ -76,14 +77,19 @@ def _said(run: Any, given: Given) -> Iterator[Intent]:
     yield from _of_code(run)
 
 
+def is_library_config(config: Any) -> bool:
+    """Return whether a configuration is one of Hugging Face: they all name their kind of model."""
+    return isinstance(attribute(config, "model_type"), str)
+
+
 def _of_config(run: Any) -> Iterator[Intent]:
-    config = getattr(run, "config", None)
-    if config is None or not hasattr(config, "model_type"):
+    config = attribute(run, "config")
+    if not is_library_config(config):
         return
     kind = type(run).__name__
-    if getattr(config, "is_encoder_decoder", False):
+    if attribute(config, "is_encoder_decoder"):
         yield Intent(value=True, why=f"{kind} is an encoder-decoder")
-    elif kind.endswith("ForCausalLM") or getattr(config, "is_decoder", False):
+    elif kind.endswith("ForCausalLM") or attribute(config, "is_decoder"):
         yield Intent(value=True, why=f"{kind} is a causal language model")
 
 

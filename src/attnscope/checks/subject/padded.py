@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.subject import names as habits
 from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.roles import Padding, Roles, Stream
@@ -132,9 +133,9 @@ def _pad_id(run: Any) -> tuple[int | None, str]:
                 module.padding_idx,
                 f"{name or 'the embedding'} has padding_idx={module.padding_idx}",
             )
-    for owner in (run, getattr(run, "config", None)):
+    for owner in (run, attribute(run, "config")):
         for name in ("pad_token_id", "pad_id", "pad_idx", "padding_idx", "src_pad_idx"):
-            value = getattr(owner, name, None)
+            value = attribute(owner, name)
             if isinstance(value, int) and not isinstance(value, bool):
                 return value, f"its {name} is {value}"
     return None, ""

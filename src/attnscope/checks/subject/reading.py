@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnscope.checks.attributes import attribute
 from attnscope.checks.subject import names as habits
 from attnscope.checks.subject.code import batch_axis_in_code, batch_axis_in_words, names_of_sizes
 from attnscope.checks.subject.given import Given
@@ -210,7 +211,7 @@ class _Reader:
         by_mask = self._by_mask(tensor)
         if by_mask is not None:
             return by_mask, "a mask (batch, length) has these sizes"
-        if hasattr(self.run, "config") and name.endswith(("ids", "embeds", "states")):
+        if attribute(self.run, "config") is not None and name.endswith(("ids", "embeds", "states")):
             return 0, "Hugging Face puts the batch first"
         self.notes.append(
             f"the axes of {name} {tuple(tensor.shape)} are taken as (batch, length, …); "
@@ -330,5 +331,5 @@ def _declared_by_torch(run: Any) -> tuple[int, str] | None:
     known = isinstance(layer, nn.MultiheadAttention | nn.Transformer)
     if not known or not _is_torch_layer(run):
         return None
-    first = bool(getattr(layer, "batch_first", False))
+    first = bool(attribute(layer, "batch_first"))
     return (0 if first else 1), f"{type(run).__name__} was made with batch_first={first}"

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from attnscope.calls.call import Call
 from attnscope.calls.trace import Trace
+from attnscope.checks.attributes import attribute
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.checkpoints import opened_checkpoints
 from attnscope.checks.subject.given import Given
-from attnscope.checks.subject.intent import Intent, causal_intent
+from attnscope.checks.subject.intent import Intent, causal_intent, is_library_config
 from attnscope.checks.subject.reading import read_roles
 from attnscope.checks.subject.restoring import restored, seeded
 from attnscope.checks.subject.roles import Roles
@@ -63,7 +64,7 @@ class Subject:
         self.model = run if isinstance(run, nn.Module) else None
         self.given = Given.of(run, inputs)
         self.expect: Mapping[str, Any] = dict(expect or {})
-        self.name = name or getattr(run, "__name__", type(run).__name__)
+        self.name = name or attribute(run, "__name__") or type(run).__name__
         self.announce = announce
         self.seed = seed
         self._known: dict[Any, Any] = {}
@@ -83,7 +84,12 @@ class Subject:
     @property
     def config(self) -> Any:
         """The model's configuration object, where it has one."""
-        return getattr(self.model, "config", getattr(self.model, "cfg", None))
+        return attribute(self.model, "config", attribute(self.model, "cfg"))
+
+    @property
+    def has_library_config(self) -> bool:
+        """Whether the configuration is one of Hugging Face, which all name their kind of model."""
+        return is_library_config(self.config)
 
     # -- how it ran ----------------------------------------------------------------------------
 
