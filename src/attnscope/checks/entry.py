@@ -12,9 +12,12 @@ from torch.nn.parameter import is_lazy
 from attnscope.checks.attributes import attribute
 from attnscope.checks.engine import run_rules
 from attnscope.checks.expect import read_expect
+from attnscope.checks.lines import asking_line
+from attnscope.checks.placing import at_maker
 from attnscope.checks.report import Report
 from attnscope.checks.rules import RULES
 from attnscope.checks.selecting import selected
+from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.keeping import rewritable
 from attnscope.checks.subject.restoring import versions_kept
 from attnscope.checks.subject.subject import Subject
@@ -80,7 +83,8 @@ def check(
     _refuse_unknown_names(subject)
     _refuse_nested(subject)
     with versions_kept(rewritable(model, subject.given.values)):
-        return run_rules(subject, rules)
+        report = run_rules(subject, rules)
+    return at_maker(report, asking_line()) if is_of_library(model) else report
 
 
 def _refuse_unknown_names(subject: Subject) -> None:

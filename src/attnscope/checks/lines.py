@@ -13,12 +13,10 @@ import torch
 
 from attnscope.calls.source import Source
 
-__all__ = ["calling_line", "is_installed", "is_the_users", "line_of"]
+__all__ = ["asking_line", "calling_line", "is_installed", "is_the_users", "line_of"]
 
-_NOT_THE_USERS = (
-    str(Path(torch.__file__).resolve().parent),
-    str(Path(__file__).resolve().parents[1]),
-)
+_ATTNSCOPE = str(Path(__file__).resolve().parents[1])
+_NOT_THE_USERS = (str(Path(torch.__file__).resolve().parent), _ATTNSCOPE)
 _CELL = "<ipython-input"
 """How IPython names what is typed; other names in brackets are of code made at run time."""
 
@@ -41,12 +39,27 @@ def calling_line() -> Source | None:
     """Return the innermost line of the running stack outside PyTorch and attnscope."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  the stack itself is asked for
     while frame is not None:
-        code = frame.f_code
-        if is_the_users(code.co_filename):
-            text = linecache.getline(code.co_filename, frame.f_lineno).strip()
-            return Source(code.co_filename, frame.f_lineno, code.co_qualname, text)
+        if is_the_users(frame.f_code.co_filename):
+            return _source_of(frame)
         frame = frame.f_back
     return None
+
+
+def asking_line() -> Source | None:
+    """Return the author's line that calls the function that asks; None: attnscope calls it."""
+    frame: FrameType | None = sys._getframe(2)  # noqa: SLF001  the stack itself is asked for
+    while frame is not None and not frame.f_code.co_filename.startswith(_ATTNSCOPE):
+        file = frame.f_code.co_filename
+        if is_the_users(file) and not is_installed(file):
+            return _source_of(frame)
+        frame = frame.f_back
+    return None
+
+
+def _source_of(frame: FrameType) -> Source:
+    code = frame.f_code
+    text = linecache.getline(code.co_filename, frame.f_lineno).strip()
+    return Source(code.co_filename, frame.f_lineno, code.co_qualname, text)
 
 
 def is_the_users(file: str) -> bool:
