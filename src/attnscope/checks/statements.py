@@ -145,8 +145,11 @@ def enclosing(file: str, line: int) -> Iterator[ast.AST]:
     yield from sorted(around, key=lambda node: -node.lineno)
 
 
-def keeps(source: Source) -> bool:
-    """Return whether the statement of a line puts what it computes into an attribute."""
+def keeps(source: Source, operation: str) -> bool:
+    """Return whether the statement of a line puts what an operation gives into an attribute.
+
+    A bare call of an attribute's method may keep it, too, if it isn't the operation itself.
+    """
     for node in nodes_of(source.file):
         if getattr(node, "lineno", 0) > source.line or getattr(node, "end_lineno", 0) < source.line:
             continue
@@ -156,7 +159,8 @@ def keeps(source: Source) -> bool:
             return _is_attribute(node.target)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             function = node.value.func
-            return isinstance(function, ast.Attribute) and _is_attribute(function.value)
+            if isinstance(function, ast.Attribute) and function.attr != operation:
+                return _is_attribute(function.value)
     return False
 
 

@@ -44,6 +44,11 @@ def program(body: str = PLAIN, init: str = "pass") -> str:
             "v.weight",
         ),
         (
+            "self.scale.exp()  # here\n        " + PLAIN,
+            "self.scale = nn.Parameter(torch.zeros(()))",
+            "scale",
+        ),
+        (
             "bias = self.bias * 2\n        " + PLAIN + "  # here",
             "self.bias = nn.Parameter(torch.zeros(6, 6))",
             "bias",
@@ -126,6 +131,40 @@ def test_what_is_kept_as_an_attribute_is_no_waste(tmp_path: Path) -> None:
     init = "self.tell = nn.Linear(width, 1)"
     body = f"self.loss = self.tell(x).square().mean()\n        {PLAIN}"
     assert found(tmp_path, program(body, init), "AS903") == []
+
+
+BLOCK = """
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.feed = nn.Linear(16, 16)
+
+    def forward(self, x):
+        h = self.norm(x)
+        y, weights = self.attention(h, h, h)  # here
+        return {result}
+
+
+model = Block().eval()
+inputs = torch.randn(2, 6, 16)
+"""
+
+
+def test_attention_that_is_computed_and_dropped(tmp_path: Path) -> None:
+    finding = only(tmp_path, BLOCK.format(result="x + self.feed(h)"), "AS903")
+    assert finding.severity == "warning"
+    assert finding.module == "attention"
+    assert "attention.in_proj_weight" in finding.evidence["parameters"]
+    assert "attention.out_proj.bias" in finding.evidence["parameters"]
+    assert finding.source is not None
+    assert finding.source.code.endswith("# here")
+
+
+@pytest.mark.parametrize("result", ["x + self.feed(y)", "(x + self.feed(h), weights)"])
+def test_attention_of_which_something_is_used(tmp_path: Path, result: str) -> None:
+    assert not found(tmp_path, BLOCK.format(result=result), "AS903")
 
 
 def test_layers_that_start_alike_are_no_copies(tmp_path: Path) -> None:

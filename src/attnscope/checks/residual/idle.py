@@ -71,8 +71,14 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
             continue
         attribute = name.removeprefix(f"{owner}." if owner else "").split(".")[0]
         groups.setdefault((owner, attribute), []).append(name)
+    for owner in attending(subject, model):
+        lost = [name for name in own_parameters(model, owner) if name in read & set(known)]
+        if lost and busy.isdisjoint(lost):  # what it computes is dropped, all of it
+            groups = {at: names for at, names in groups.items() if at[0] != owner}
+            groups[owner, ""] = [name for name in lost if not trained or known[name].requires_grad]
     for (owner, attribute), members in groups.items():
-        if _OPTIONAL.search(attribute) or _is_conditional(model, owner, attribute):
+        conditional = attribute and _is_conditional(model, owner, attribute)
+        if conditional or _OPTIONAL.search(attribute):
             continue
         wanting = [name for name in members if not _is_copy(known, busy, name)]
         if wanting and not _is_kept(subject, wanting):
@@ -120,7 +126,9 @@ def _is_kept(subject: Subject, names: list[str]) -> bool:
     values = [v for v, name in subject.base.parameters.items() if name in names]
     after = reached(subject.base.tape, values)
     last = [op for op in subject.base.tape.operations if not after.isdisjoint(op.defines)]
-    return bool(last) and last[-1].source is not None and keeps(last[-1].source)
+    if not last or last[-1].source is None:
+        return False
+    return keeps(last[-1].source, last[-1].name)
 
 
 def _is_conditional(model: nn.Module, owner: str, attribute: str) -> bool:

@@ -46,9 +46,10 @@ def _check(subject: Subject) -> Iterator[Finding]:
         shown = ", ".join(idle.names[:_MOST_NAMED])
         more = len(idle.names) - _MOST_NAMED
         tail = f" and {more} more" if more > 0 else ""
-        how = "is read, but what is made of it reaches no output" if idle.read else "is never read"
+        verb, it = ("is", "it") if len(idle.names) == 1 else ("are", "them")
+        how = f"read, but what is made of {it} reaches no output" if idle.read else "never read"
         yield RULE.found(
-            f"{shown}{tail} {how}: with other values the output moves by exactly 0",
+            f"{shown}{tail} {verb} {how}: with other values the output moves by exactly 0",
             {"parameters": list(idle.names), "read": idle.read, "moved": 0.0},
             source=idle.source,
             module=idle.owner,
