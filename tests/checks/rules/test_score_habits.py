@@ -141,3 +141,27 @@ def test_heads_with_equal_weights_are_doubles() -> None:
     finding = only("AS402", model, features())
     assert finding.evidence["doubles"] == [[2]]
     assert not found("AS402", ByHand(), features())
+
+
+class Averaging(ByHand):
+    """The weights of all heads are averaged; v has heads of its own, or one for all."""
+
+    def __init__(self, *, shared: bool) -> None:
+        super().__init__()
+        self.shared = shared
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (each.unflatten(-1, (4, -1)).transpose(1, 2) for each in (x, x.flip(-1), 2 * x))
+        weights = self.scores(q, k).softmax(-1).mean(1, keepdim=True)
+        v = v[:, :1] if self.shared else v
+        made: Tensor = weights @ v
+        return made.transpose(1, 2).flatten(2)
+
+
+def test_weights_that_are_averaged_before_they_meet_the_values_of_each_head() -> None:
+    finding = only("AS402", Averaging(shared=False), features())
+    assert finding.evidence["shared_by"] == 4
+    assert finding.evidence["apart"] > 0.01
+    assert finding.source is not None
+    assert "mean(1" in finding.source.code
+    assert not found("AS402", Averaging(shared=True), features())

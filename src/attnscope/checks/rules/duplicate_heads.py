@@ -18,8 +18,19 @@ _MOST_SHOWN = 12
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.course import course_of
+    from attnscope.checks.scoring.averaged import averaged
     from attnscope.checks.scoring.habits import equal
 
+    for each in averaged(subject):
+        yield RULE.found(
+            f"the weights of {each.call.heads} heads are averaged before they meet v, which has as "
+            "many heads of its own: all give a key the same weight, where they differed by up to "
+            f"{each.apart:.2g}",
+            {"shared_by": each.call.heads, "apart": each.apart},
+            source=each.source,
+            call=each.call,
+            fix="Let each head weigh its own values: scores.softmax(-1) @ v.",
+        )
     heads = list(equal(subject))
     if not heads:
         return
@@ -47,8 +58,9 @@ RULE = Rule(
     name="duplicate-heads",
     severity="note",
     what=(
-        "Two heads have the same context on all inputs: one layer that was put into a list several "
-        "times, or weights that were copied."
+        "Two heads have the same context on all inputs: one head that was put into a list several "
+        "times, or weights that were copied; or all heads have the same weights, because these are "
+        "averaged before they meet v."
     ),
     why="Equal heads get equal gradients and stay equal: the model has fewer heads than it says.",
     fix=(
@@ -57,9 +69,13 @@ RULE = Rule(
     ),
     proof=(
         "The recorded contexts of all heads of an attention (of all turns of a loop over heads) "
-        "are compared: two differ by no more than 1e-5 of the largest entry."
+        "are compared: two differ by no more than 1e-5 of the largest entry. Weights are averaged "
+        "where the context is their mean @ v to 1e-5, and not weights @ v."
     ),
-    limits="Heads that only resemble each other are left alone: trained models have many.",
+    limits=(
+        "Heads that only resemble each other are left alone: trained models have many. So is a "
+        "mean of weights where all heads share one v, which gives the mean of their contexts."
+    ),
     sources=(
         "https://arxiv.org/abs/1905.10650",
     ),

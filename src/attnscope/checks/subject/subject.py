@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from attnscope.checks.subject.intent import Intent, causal_intent, is_library_co
 from attnscope.checks.subject.reading import read_roles
 from attnscope.checks.subject.restoring import restored, seeded
 from attnscope.checks.subject.roles import Roles
+from attnscope.checks.subject.shown import shown_paddings, untold_masks
 from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.outputs import outputs_of
 from attnscope.differ.sides.side import Side, watch
@@ -73,8 +75,12 @@ class Subject:
 
     @cached_property
     def roles(self) -> Roles:
-        """What each input is."""
-        return read_roles(self.run, self.given, self.expect)
+        """What each input is, by what is declared, by names and values, and by how it ran."""
+        roles = read_roles(self.run, self.given, self.expect)
+        if not untold_masks(self.given, roles):
+            return roles
+        shown = shown_paddings(self.given, roles, self.calls)
+        return replace(roles, padding=(*roles.padding, *shown))
 
     @cached_property
     def causal(self) -> Intent | None:
