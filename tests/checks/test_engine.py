@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import attnscope
 from attnscope.calls.source import Source
 from attnscope.checks.engine import run_rules
 from attnscope.checks.finding import Finding
@@ -165,5 +166,24 @@ def test_a_model_that_returns_nothing_is_told() -> None:
         def forward(self, x: Tensor) -> Any:
             super().forward(x)
 
+    class Speaks(SelfAttention):
+        def forward(self, x: Tensor) -> Any:
+            return str(super().forward(x).sum())
+
     notes = run_rules(subject(Mute()), [SILENT]).notes
+    assert any("returns None, as a forward without a return" in note for note in notes)
+    notes = run_rules(subject(Speaks()), [SILENT]).notes
     assert any("returns no float tensor" in note for note in notes)
+
+
+@pytest.mark.parametrize("shape", [(0, 5, 16), (2, 0, 16)])
+def test_inputs_without_a_token_are_refused(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="is empty: there is no token"):
+        run_rules(Subject(SelfAttention(), torch.zeros(shape), name="m"), [SILENT])
+
+
+def test_what_is_declared_and_could_not_be_checked_is_told() -> None:
+    declared = {"causal": True, "window": [4, 4, 4]}
+    report = attnscope.check(SelfAttention().eval(), noise(2, 9, 16), expect=declared)
+    (note,) = [note for note in report.notes if note.startswith("expect ")]
+    assert note.startswith("expect window could not be checked: 3 windows are declared for the 1")

@@ -117,6 +117,7 @@ def test_a_module_that_raises_names_its_line() -> None:
         ("net.py:number", "it is of type int"),
         ("net.py:Plain", "no torch.nn.Module"),
         ("net.py:needs", "it needs the arguments width, heads"),
+        ("net.py:needs", "from Python: attnscope.check(needs, inputs)"),
         ("net.py:wrong", "it returned int"),
         ("net.py:raises", "KeyError: 'size' at net.py:15"),
     ],

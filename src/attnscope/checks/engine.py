@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import traceback
 from collections.abc import Iterable
@@ -23,6 +24,15 @@ from attnscope.errors import AttnscopeError, TargetError
 __all__ = ["run_rules"]
 
 _MOST_NAMES = 3
+
+_JUDGED_BY = {
+    "causal": "AS201",
+    "padding": "AS202",
+    "documents": "AS209",
+    "window": "AS210",
+    "cache": "AS601",
+}
+"""The rule that compares what `expect` declares by a key with what happens."""
 
 
 def run_rules(subject: Subject, rules: Iterable[Rule]) -> Report:
@@ -70,7 +80,13 @@ def _run(subject: Subject, rules: Iterable[Rule]) -> Report:
         tuple(sorted((at_callers(subject, each) for each in folded(findings)), key=_order)),
         tuple(ran),
         tuple(skipped),
-        notes=(*subject.roles.notes, *_opening(gates), *_unseen(subject), *subject.trace.notes),
+        notes=(
+            *subject.roles.notes,
+            *_opening(gates),
+            *_undecided(subject, skipped),
+            *_unseen(subject),
+            *subject.trace.notes,
+        ),
         seconds=time.monotonic() - began,
     )
 
@@ -90,13 +106,30 @@ def _opening(gates: tuple[str, ...]) -> Iterable[str]:
         )
 
 
+def _undecided(subject: Subject, skipped: Iterable[SkippedRule]) -> Iterable[str]:
+    """Iterate over what the author declared, and no rule could compare with what happened."""
+    reasons = {each.code: each.reason for each in skipped if not each.failed}
+    for key, code in _JUDGED_BY.items():
+        if subject.crash is None and subject.expect.get(key) and code in reasons:
+            yield f"expect {key} could not be checked: {reasons[code]}"
+
+
 def _unseen(subject: Subject) -> Iterable[str]:
     if subject.crash is None and not subject.calls:
         yield _without_calls(subject)
     if subject.crash is None and not subject.base.outputs:
-        yield "the model returns no float tensor: nothing that comes out of it could be judged"
+        what = (
+            "None, as a forward without a return does" if _is_none(subject) else "no float tensor"
+        )
+        yield f"the model returns {what}: nothing that comes out of it could be judged"
     for unseen in subject.trace.unseen:
         yield f"not looked into: {unseen.module or 'the model itself'}: {unseen.reason}"
+
+
+def _is_none(subject: Subject) -> bool:
+    with contextlib.suppress(Skipped):
+        return subject.raw() is None
+    return False
 
 
 def _without_calls(subject: Subject) -> str:

@@ -55,6 +55,9 @@ def candidates(module: ModuleType) -> list[str]:
     ]
 
 
+_WRAP = "name a function without required arguments that calls it with yours"
+
+
 def built_model(value: Any, doing: str, folder: Path) -> nn.Module:
     """Return the module that an instance, a class or a function without arguments stands for.
 
@@ -78,6 +81,13 @@ def built_model(value: Any, doing: str, folder: Path) -> nn.Module:
     if is_class and not issubclass(value, nn.Module):
         raise TargetError(
             doing, f"the class {value.__name__} is no torch.nn.Module", "name a module class"
+        )
+    if inspect.isfunction(value) and (needed := _required(value)):
+        raise TargetError(
+            doing,
+            f"it needs the arguments {', '.join(needed)}",
+            f"{_WRAP}; a function of tensors itself is checked from Python: "
+            f"attnscope.check({value.__name__}, inputs)",
         )
     model = called(value, doing, folder)
     if not isinstance(model, nn.Module):
@@ -137,7 +147,7 @@ def called(function: Callable[..., Any], doing: str, folder: Path) -> Any:
         raise TargetError(
             doing,
             f"it needs the arguments {', '.join(needed)}",
-            "name a function without required arguments that calls it with yours",
+            _WRAP,
         )
     try:
         return function()

@@ -1,4 +1,4 @@
-"""Inputs that hold NaN or infinity where tokens are real: nothing that comes out can be judged."""
+"""Inputs without a token, or with NaN where tokens are real: nothing that comes out is judged."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ __all__ = ["refuse_unfit"]
 
 
 def refuse_unfit(subject: Subject) -> None:
-    """Refuse inputs that aren't finite and make the output so.
+    """Refuse inputs without a sample or token, or that aren't finite and make the output so.
 
     Masks may hold infinity, padding may hold anything, and a model may deal with missing values.
 
     Raises:
         InputError: they do.
     """
+    main = subject.roles.main
+    sizes = tuple(subject.given.values[main.name].shape) if main is not None else ()
+    if main is not None and 0 in sizes:
+        raise InputError(
+            f"checking {subject.name}",
+            f"{main.name} {sizes} is empty: there is no token in it to look at",
+            "give inputs with a few samples of several tokens",
+        )
     if all(bool(each.isfinite().all()) for each in subject.base.outputs.values()):
         return
     for stream in subject.roles.streams:
