@@ -13,6 +13,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.caller import users_line
 from attnscope.checks.finding import Finding
 from attnscope.checks.formats.wording import short_path
+from attnscope.checks.graphs import traced_line
 from attnscope.checks.lines import is_installed
 from attnscope.checks.report import Report
 from attnscope.checks.subject.subject import Subject
@@ -21,7 +22,11 @@ __all__ = ["at_callers", "at_maker"]
 
 
 def at_callers(subject: Subject, finding: Finding) -> Finding:
-    """Return a finding at the line of the author's own code that calls the library's."""
+    """Return a finding at the line of the author's own code that calls the library's.
+
+    What a graph's code does was written by the author elsewhere.
+    """
+    finding = _written(subject, finding)
     return _moved(finding, lambda each, source: users_line(subject, each.module, source))
 
 
@@ -31,6 +36,14 @@ def at_maker(report: Report, maker: Source | None) -> Report:
         return report
     moved = tuple(_moved(each, lambda _each, _source: maker) for each in report.findings)
     return replace(report, findings=moved)
+
+
+def _written(subject: Subject, finding: Finding) -> Finding:
+    source = finding.source
+    follows = tuple(_written(subject, each) for each in finding.follows)
+    if source is None:
+        return replace(finding, follows=follows)
+    return replace(finding, source=traced_line(subject, source), follows=follows)
 
 
 def _moved(finding: Finding, better: Callable[[Finding, Source], Source]) -> Finding:

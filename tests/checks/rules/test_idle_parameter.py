@@ -44,6 +44,14 @@ def program(body: str = PLAIN, init: str = "pass") -> str:
             "v.weight",
         ),
         (
+            (
+                "q, v = self.q(x), self.v(x)\n        k = self.q(x)  # here\n"
+                "        return self.out(F.scaled_dot_product_attention(q, k, v))"
+            ),
+            "pass",
+            "k.weight",
+        ),
+        (
             "self.scale.exp()  # here\n        " + PLAIN,
             "self.scale = nn.Parameter(torch.zeros(()))",
             "scale",

@@ -83,7 +83,8 @@ def idle_parameters(subject: Subject) -> Iterator[Idle]:
         wanting = [name for name in members if not _is_copy(known, busy, name)]
         if wanting and not _is_kept(subject, wanting):
             stock = _is_stock(subject, model, owner)
-            source = _own_line(subject, owner, line_of_idle(subject, model, owner, wanting))
+            line = line_of_idle(subject, model, owner, wanting, dropped=not attribute)
+            source = _own_line(subject, owner, line)
             asked = not read.isdisjoint(wanting)
             last = asked and _ends_stack(model, owner, wanting, busy)
             yield Idle(owner, tuple(wanting), asked, source, last, stock)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
 from torch import nn
@@ -12,8 +11,9 @@ from attnscope.calls.source import Source
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.definitions import defined, put_in_later, returned
 from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.residual.assigning import line_of_part
 from attnscope.checks.residual.graph import free_values, reached
-from attnscope.checks.statements import class_of, first_of
+from attnscope.checks.scoring.assigned import is_returned
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_idle"]
@@ -24,15 +24,15 @@ _IN_PRODUCT = re.compile(
 )
 _AT_THE_END = re.compile(r"^(w?o|out|w_?o|.*_?proj|.*out.*|dense|unify.*|fc_?o)$", re.IGNORECASE)
 _OF_INPUTS = re.compile(r"^(to_)?(q|k|v|qkv|kv)_|query|key|value|in_proj", re.IGNORECASE)
-_VALUE = re.compile(
-    r"(^|[._])(w?v|wvs?|values?|v_proj|to_v|lin_v|v_lin(ear)?|linear_v|w_v|value_layer)([._]|$)",
-    re.IGNORECASE,
-)
-_VALUES = frozenset("v xv V value values value_states value_layer vs v_heads vh Vh".split())
 
 
-def line_of_idle(subject: Subject, model: nn.Module, owner: str, names: list[str]) -> Source | None:
-    """Return where what is made of them gets lost, or where they would be used; else made."""
+def line_of_idle(
+    subject: Subject, model: nn.Module, owner: str, names: list[str], *, dropped: bool
+) -> Source | None:
+    """Return where what is made of them gets lost, or where they would be used; else made.
+
+    dropped: all that the owner computes is lost.
+    """
     attribute = names[0].removeprefix(f"{owner}." if owner else "").split(".")[0]
     later = put_in_later(model, model.get_submodule(owner), attribute)
     if later is not None:
@@ -41,12 +41,21 @@ def line_of_idle(subject: Subject, model: nn.Module, owner: str, names: list[str
     if values:
         after = reached(subject.base.tape, values)
         last = [op for op in subject.base.tape.operations if not after.isdisjoint(op.defines)]
+        if last and dropped:
+            return _line_of_loss(subject, last[-1])
         return _line_in_attention(subject, owner, last[-1]) if last else None
-    if any(_VALUE.search(name) for name in names) or _numbered(names, owner):
-        made = _line_of_value(subject, model, owner)
-        if made is not None:
-            return made
+    made = line_of_part(subject, owner, [name.removeprefix(f"{owner}.") for name in names])
+    if made is not None:
+        return made
     return _line_of_use(subject, owner, attribute) or defined(model, names[0])
+
+
+def _line_of_loss(subject: Subject, operation: Operation) -> Source | None:
+    """Return the line that drops what an operation gives, and what is returned of it."""
+    for frame in frames_at(subject, operation):
+        if frame.own and not is_returned(frame.source()):
+            return frame.source()
+    return operation.source
 
 
 def _line_of_use(subject: Subject, owner: str, attribute: str) -> Source | None:
@@ -104,26 +113,3 @@ def _end(subject: Subject, course: Course, owner: str) -> Source | None:
         return None
     found = returned(model.get_submodule(owner))
     return found if found is not None and found.file == source.file else None
-
-
-def _numbered(names: list[str], owner: str) -> bool:
-    """Return whether a projection is one of a numbered list, so that its name says nothing."""
-    inner = names[0].removeprefix(f"{owner}." if owner else "")
-    return any(part.isdigit() for part in inner.split("."))
-
-
-def _line_of_value(subject: Subject, model: nn.Module, owner: str) -> Source | None:
-    """Return the line of the author's forward that assigns v."""
-    written = class_of(type(model.get_submodule(owner)))
-    if written is None or not any(call.module.startswith(owner) for call in subject.calls):
-        return None
-    file, tree = written
-    return first_of(((file, node) for node in ast.walk(tree) if _assigns_value(node)), "forward")
-
-
-def _assigns_value(node: ast.AST) -> bool:
-    return isinstance(node, ast.Assign) and any(
-        isinstance(part, ast.Name) and part.id in _VALUES
-        for target in node.targets
-        for part in (target.elts if isinstance(target, ast.Tuple) else (target,))
-    )

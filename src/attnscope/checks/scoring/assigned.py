@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from attnscope.calls.source import Source
 
-__all__ = ["line_of_argument", "line_of_index", "line_of_return"]
+__all__ = ["is_returned", "line_of_argument", "line_of_index", "line_of_return"]
 
 
 def line_of_index(source: Source) -> Source:
@@ -61,6 +61,14 @@ def _last_assigned(function: ast.AST, names: set[str], source: Source) -> Source
     if not lines:
         return source
     return _at(source, max(lines))
+
+
+def is_returned(source: Source) -> bool:
+    """Return whether the statement of a line hands its result out of its function."""
+    tree = _tree(source.file)
+    function = _around(tree, source.line) if tree is not None else None
+    returns = ast.walk(function) if function is not None else ()
+    return any(isinstance(node, ast.Return) and _covers(node, source.line) for node in returns)
 
 
 def line_of_return(source: Source) -> Source:
