@@ -17,8 +17,8 @@ from attnscope.checks.placing import at_maker
 from attnscope.checks.report import Report
 from attnscope.checks.rules import RULES
 from attnscope.checks.selecting import selected
-from attnscope.checks.subject.code import is_of_library
 from attnscope.checks.subject.keeping import rewritable
+from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.restoring import versions_kept
 from attnscope.checks.subject.subject import Subject
 from attnscope.errors import InputError

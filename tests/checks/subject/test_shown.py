@@ -22,7 +22,9 @@ class Masked(SelfAttention):
         super().__init__()
         self.keeps, self.queries, self.fill = keeps, queries, fill
 
-    def forward(self, x: Tensor, padding_mask: Tensor) -> Any:
+    def forward(  # type: ignore[override]  # a mask beside the tokens
+        self, x: Tensor, padding_mask: Tensor
+    ) -> Any:
         hidden = ~padding_mask if self.keeps else padding_mask
         hidden = hidden[:, None, :, None] if self.queries else hidden[:, None, None, :]
         q, k, v = self.qkv(x).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
