@@ -100,6 +100,12 @@ def crosses(query: Tensor, memory: Tensor) -> None: ...
 def translates(src: Tensor, tgt: Tensor) -> None: ...
 
 
+def renders(source: Tensor, target: Tensor) -> None: ...
+
+
+def learns(x: Tensor, target: Tensor) -> None: ...
+
+
 CASES = {
     "ids": Case(takes_ids, ids(3, 7), (("input_ids", "ids", 0, 1, False),)),
     "ids of one sample": Case(takes_ids, ids(7), (("input_ids", "ids", None, 0, False),)),
@@ -266,3 +272,10 @@ def test_a_decoder_is_asked_for_before_its_encoder() -> None:
     assert roles.main is not None
     assert roles.memory is not None
     assert (roles.main.name, roles.memory.name) == ("tgt", "src")
+
+
+def test_a_target_is_a_label_unless_a_source_goes_with_it() -> None:
+    decoded = Subject(renders, {"source": ids(2, 5), "target": ids(2, 5)})
+    assert [each.name for each in decoded.roles.streams] == ["target", "source"]
+    learned = Subject(learns, {"x": ids(2, 5), "target": ids(2, 5)})
+    assert [each.name for each in learned.roles.streams] == ["x"]

@@ -150,3 +150,32 @@ def test_the_run_is_left_as_it_was() -> None:
     (layer,) = layers_of(subject)
     assert layer.visible.any()
     assert torch.equal(subject.calls[0].context(), before)
+
+
+class Decoder(nn.Module):
+    """Two rounds of attention of answers to themselves and to questions, with or without x + …."""
+
+    def __init__(self, *, residual: bool) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.residual = residual
+        self.own = nn.ModuleList(nn.MultiheadAttention(12, 3, batch_first=True) for _ in range(2))
+        self.cross = nn.ModuleList(nn.MultiheadAttention(12, 3, batch_first=True) for _ in range(2))
+
+    def forward(self, questions: Tensor, answers: Tensor) -> Tensor:
+        x = answers
+        for own, cross in zip(self.own, self.cross, strict=True):
+            read = own(x, x, x)[0]
+            x = x + read if self.residual else read
+            read = cross(x, questions, questions)[0]
+            x = x + read if self.residual else read
+        return x
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_what_a_sequence_has_read_is_not_what_it_carries(residual: bool) -> None:  # noqa: FBT001  a case
+    inputs = {"questions": features(2, LENGTH, 12), "answers": features(2, LENGTH, 12) + 1}
+    found = [layer for layer in layers(Decoder(residual=residual), inputs) if "own" in layer.module]
+    both = {"questions", "answers"}
+    assert [layer.reads for layer in found] == [{"answers"}, both]
+    assert [layer.carries for layer in found] == [{"answers"}, {"answers"} if residual else both]

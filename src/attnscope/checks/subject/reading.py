@@ -140,7 +140,9 @@ class _Reader:
         aside = [habits.is_mask, habits.is_positions, habits.is_label]
         if not tensor.is_floating_point():  # a segment of a recording is a sequence
             aside.append(habits.is_segments)
-        named = any(is_it(name) for is_it in aside) and not _is_padded(name, tensor)
+        named = any(is_it(name) for is_it in aside) and not (
+            _is_padded(name, tensor) or self._is_decoded(name)
+        )
         if tensor.dtype == torch.bool or named:
             return None
         if habits.is_past(name) or name in {
@@ -165,6 +167,11 @@ class _Reader:
         if tensor.dim() == 2 and len(list(self.given.tensors())) <= 3 and not self._has_3d():
             return "features"
         return "image" if tensor.dim() > 4 else None
+
+    def _is_decoded(self, name: str) -> bool:
+        """Return whether a target, beside a source, is what is decoded rather than a label."""
+        sources = (n for n, _ in self.given.tensors() if n.startswith(("source", "src")))
+        return name.startswith("target") and next(sources, None) is not None
 
     def _counting(self, tensor: Tensor) -> str | None:
         """Return the input that says how many rows each sample has, all of them in one axis.

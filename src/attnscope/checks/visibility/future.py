@@ -59,7 +59,9 @@ def all_of_stream(
     return [
         layer
         for layer in layers_of(subject, side, few=few)
-        if ((layer.own and stream.name in layer.reads) or (beside and stream.name in layer.beside))
+        if (
+            (layer.own and stream.name in layer.carries) or (beside and stream.name in layer.beside)
+        )
         and layer.queries == layer.keys
         and layer.rows.batch == stream.batch(subject.given)
     ]

@@ -260,13 +260,8 @@ def _reading(subject: Subject, stream: Stream) -> Iterator[Layer]:
     length = stream.length(subject.given)
     for layer in layers_of(subject, few=True):
         fits = layer.keys == length <= _MOST and layer.rows.batch == stream.batch(subject.given)
-        if fits and {stream.name} <= layer.reads <= {stream.name} | _mains(subject, layer):
+        if fits and stream.name in layer.carries and (layer.own or len(layer.carries) == 1):
             yield layer
-
-
-def _mains(subject: Subject, layer: Layer) -> set[str]:
-    """Return what a sequence that attends to itself may have read before."""
-    return {stream.name for stream in subject.roles.streams} if layer.own else set()
 
 
 def _strict(layer: Layer, real: Tensor) -> bool:

@@ -38,8 +38,9 @@ class Layer:
 
     given: values that hold the tokens of keys and values, each with where its tokens lie; returned:
     the value that holds the result. own: whether keys and queries are tokens of one sequence;
-    reads: the sequences among the inputs that the keys are made of. beside: those of queries and
-    keys, where all have one length and go side by side (questions and answers).
+    reads: the sequences among the inputs that the keys are made of; carries: those whose tokens
+    they are, what these have read by attention left out. beside: those of queries and keys, where
+    all have one length and go side by side (questions and answers).
     """
 
     side: Side
@@ -49,6 +50,7 @@ class Layer:
     rows: Tokens
     own: bool
     reads: frozenset[str]
+    carries: frozenset[str]
     beside: frozenset[str]
     _seen: dict[bytes, Tensor] = field(default_factory=dict)
 

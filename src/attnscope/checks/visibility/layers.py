@@ -12,6 +12,7 @@ from attnscope.checks.visibility.layer import Layer
 from attnscope.checks.visibility.origins import (
     FLAT,
     STEPS,
+    carried_by,
     is_own,
     is_plain,
     rearranges,
@@ -121,8 +122,9 @@ def _layer(subject: Subject, side: Side, calls: list[Located]) -> Layer | None:
                 found = _before_cut(subject, side, calls, stream, found, given)
                 own = is_own(subject, side, calls, given, found[1])
                 reads = streams_of(subject, side, given)
+                carries = carried_by(subject, side, given) or reads
                 beside = side_by_side(subject, side, calls, found[1], reads)
-                return Layer(side, tuple(calls), given, *found, own, reads, beside)
+                return Layer(side, tuple(calls), given, *found, own, reads, carries, beside)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from attnscope.differ.sides.side import Side
 __all__ = [
     "FLAT",
     "STEPS",
+    "carried_by",
     "is_own",
     "is_plain",
     "rearranges",
@@ -69,22 +71,36 @@ def _is_bare(subject: Subject) -> bool:
     return main is not None and main.kind == "heads"
 
 
-def streams_of(subject: Subject, side: Side, given: Iterable[int]) -> frozenset[str]:
-    """Return the names of the sequences that some values are made of."""
+def carried_by(subject: Subject, side: Side, given: Iterable[int]) -> frozenset[str]:
+    """Return the names of the sequences whose tokens some values are: not what these have read.
+
+    What came through an attention alone was read; empty where all did, as without a residual.
+    """
+    read = {value for each in side.located for value, _ in each.spots.get("context", ())}
+    return streams_of(subject, side, given, {value: side.tape.tensors[value] for value in read})
+
+
+def streams_of(
+    subject: Subject, side: Side, given: Iterable[int], held: Mapping[int, Tensor] | None = None
+) -> frozenset[str]:
+    """Return the names of the sequences that some values are made of, not going behind `held`."""
     known = {
         value: stream.name
         for stream in subject.roles.streams
         if (value := value_in(side, subject.given, stream.name)) is not None
     }
-    found = frozenset(known[v] for each in given for v in _made_of(side, each, set(known)))
+    made = (v for each in given for v in _made_of(side, each, set(known), held or {}))
+    found = frozenset(known[v] for v in made)
     main = subject.roles.main
     return found | {main.name} if main is not None and _is_bare(subject) else found
 
 
-def _made_of(side: Side, value: int, inputs: set[int]) -> set[int]:
-    """Return which inputs a value is made from."""
+def _made_of(
+    side: Side, value: int, inputs: set[int], held: Mapping[int, Tensor] = MappingProxyType({})
+) -> set[int]:
+    """Return which inputs a value is made from, not going behind `held`."""
     read = {
-        each for operation in side.tape.program.needed((value,), {}) for each in operation.needs
+        each for operation in side.tape.program.needed((value,), held) for each in operation.needs
     }
     return inputs & {value, *read}
 

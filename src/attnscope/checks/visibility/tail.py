@@ -11,6 +11,7 @@ import torch
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.comparing import gap_of
+from attnscope.checks.influence import moved
 from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
@@ -44,13 +45,28 @@ def tail_left_out(subject: Subject, stream: Stream) -> Tail | None:
         for call in subject.calls
         if call.queries == length and length // 2 <= call.keys < length and call.batch == batch
     ]
+    at = torch.arange(length)
+    first = at == 0
     for call in calls[:1]:
-        at = torch.arange(length)
-        rest, first = at >= call.keys, at == 0
+        rest = at >= call.keys
+        if not _is_read(subject, stream, call, first):
+            continue
         if _moves(subject, stream, rest) <= subject.noise < _moves(subject, stream, first):
             moved = _moves(subject, stream, first)
             return Tail(call, call.keys, length, moved, _loop_around(call.source))
     return None
+
+
+def _is_read(subject: Subject, stream: Stream, call: Call, where: torch.Tensor) -> bool:
+    """Return whether keys of a call move with some tokens: those of another sequence don't."""
+    value, located = subject.input_value(stream.name), subject.located(call)
+    keys = {spot for spot, _ in located.spots.get("k", ())} if located is not None else set()
+    if value is None or not keys:  # pieces of them, of blocks
+        return len(subject.roles.streams) == 1
+    samples = where.expand(stream.batch(subject.given), len(where))
+    other = other_tokens(subject, stream, samples).values[stream.name]
+    entries = moved(subject.base.tape, {value: other}, keys)
+    return any(bool(each.any()) for each in entries.values())
 
 
 def _moves(subject: Subject, stream: Stream, where: torch.Tensor) -> float:
