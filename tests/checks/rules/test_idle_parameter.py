@@ -280,3 +280,48 @@ def test_one_projection_that_is_frozen_alone(tmp_path: Path, freezing: str, seve
 )
 def test_what_is_frozen_by_kind_is_meant(tmp_path: Path, freezing: str) -> None:
     assert found(tmp_path, program() + BUILT + freezing, "AS903") == []
+
+
+UNLISTED = {
+    "a list": ("self.extra = [nn.Linear(16, 16)]  # here", "self.extra[0](x)"),
+    "a dict in a list": (
+        "self.extra = [{'a': nn.Linear(16, 16)}]  # here",
+        "self.extra[0]['a'](x)",
+    ),
+    "a tensor": ("self.extra = torch.ones(16, requires_grad=True)  # here", "x * self.extra"),
+    "a function": (
+        "self.extra = (lambda f: lambda x: f(x))(nn.Linear(16, 16))  # here",
+        "self.extra(x)",
+    ),
+    "the forward": ("pass", "nn.Linear(16, 16)(x)  # here"),
+    "the forward, as an attribute": (
+        "pass",
+        "(setattr(self, 'extra', nn.Linear(16, 16)) or self.extra)(x)  # here",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNLISTED)
+def test_what_no_module_lists_never_learns(tmp_path: Path, name: str) -> None:
+    init, made = UNLISTED[name]
+    text = program(f"x = {made}\n        {PLAIN}", init)
+    assert found(tmp_path, text, "AS903") == [("AS903", "warning", True)]
+
+
+LISTED = {
+    "frozen": ("self.extra = [nn.Linear(16, 16).requires_grad_(False)]", "self.extra[0](x)"),
+    "listed elsewhere": ("self.extra = [self.q]", "self.extra[0](x)"),
+    "on purpose": ("self.__dict__['extra'] = nn.Linear(16, 16)", "self.extra(x)"),
+    "built by the first run": (
+        "self.extra = None",
+        "(self.extra or setattr(self, 'extra', nn.Linear(16, 16)) or self.extra)(x)",
+    ),
+    "data": ("pass", "nn.Parameter(x.detach())"),
+    "a leaf of zeros": ("pass", "x + torch.zeros(16, requires_grad=True)"),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_what_is_listed_elsewhere_or_learns_nothing_is_silent(tmp_path: Path, name: str) -> None:
+    init, made = LISTED[name]
+    assert not found(tmp_path, program(f"x = {made}\n        {PLAIN}", init), "AS903")

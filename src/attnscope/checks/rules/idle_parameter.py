@@ -11,6 +11,7 @@ from attnscope.checks.rule import Rule, Skipped
 if TYPE_CHECKING:
     from attnscope.calls.source import Source
     from attnscope.checks.residual.frozen import Frozen
+    from attnscope.checks.residual.unlisted import Unlisted
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -24,9 +25,11 @@ def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.residual.cut_off import cut_off_parameters
     from attnscope.checks.residual.frozen import frozen_alone
     from attnscope.checks.residual.idle import idle_parameters
+    from attnscope.checks.residual.unlisted import unlisted_parameters
 
     if subject.model is None:
         raise Skipped("a function has no parameters: give a module")
+    yield from map(_of_unlisted, unlisted_parameters(subject))
     if not subject.base.is_faithful:
         raise Skipped(
             "the run can't be written down whole, so that nothing can be said to reach no output"
@@ -55,6 +58,23 @@ def _check(subject: Subject) -> Iterator[Finding]:
             module=idle.owner,
             severity="note" if idle.last or idle.stock else "warning",
         )
+
+
+def _of_unlisted(each: Unlisted) -> Finding:
+    path = ".".join(part for part in (each.owner, each.name) if part)
+    many = len(each.tensors)
+    what = f"{path} {each.kind}" if path else "the forward makes parameters anew in every run"
+    return RULE.found(
+        f"{what}: outputs give {many} tensor{'s' if many > 1 else ''} ({each.count} numbers) "
+        f"there a gradient of up to {each.gradient:.2g}, and model.parameters() lists none of them",
+        {"tensors": many, "numbers": each.count, "largest_gradient": each.gradient},
+        source=each.source,
+        module=each.owner,
+        fix=(
+            "Make it in __init__, as an attribute of the module: nn.Parameter, nn.ModuleList in "
+            "the place of a list, nn.ModuleDict in the place of a dict."
+        ),
+    )
 
 
 def _of_cut_off(name: str, line: Source | None) -> Finding:
@@ -101,7 +121,9 @@ RULE = Rule(
     name="idle-parameter",
     severity="warning",
     what=(
-        "A parameter of an attention module takes no part in what it computes, or is never updated."
+        "A parameter of an attention module takes no part in what it computes, or is never "
+        "updated: nothing reads it, it is frozen alone, or model.parameters() doesn't list it "
+        "(kept in a list, dict or global, no nn.Parameter, made anew in each forward)."
     ),
     why=(
         "A projection, norm, temperature or bias that was meant to be there is not; it never "
@@ -113,10 +135,14 @@ RULE = Rule(
         "parameter to any output, or where NaN in its place is gone behind a slice. The parameters "
         "are then given other values, and the output must move by exactly 0. A projection is never "
         "updated where one of q, k and v alone is frozen, while the other two, the rest of the "
-        "module and most of the model are trained."
+        "module and most of the model are trained. A tensor is unlisted where the outputs' graph "
+        "leads to it, as autograd says itself, and no module lists it; two runs show what is made "
+        "anew."
     ),
     limits=(
-        "Only the modules that attended in this run are looked at. Left alone: frozen parameters "
+        "Only the modules that attended in this run are looked at, but for what no module lists. A "
+        "part that a module keeps by its __dict__, so that it is not listed, is another's, and "
+        "what the first run makes and registers counts as listed. Left alone: frozen parameters "
         "beside trained ones, experts, poolers, heads, copies of what is used in fused form, and "
         "what the code uses only where an argument is given. The last layers of a stack of which "
         "an earlier layer's output is taken, and attention that a library wrote and "
