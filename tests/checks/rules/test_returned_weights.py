@@ -55,6 +55,30 @@ class OverQueries(ByHand):
         return self.out(y.transpose(1, 2).reshape(b, n, d)), shown
 
 
+class MeanForAll(Returning):
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, weights = super().attend(x)
+        return y, weights.mean(1, keepdim=True).expand_as(weights)
+
+
+class SecondHeadForAll(Returning):
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, weights = super().attend(x)
+        return y, weights[:, 1:2].repeat(1, self.heads, 1, 1)
+
+
+class MeanForAllSamples(Returning):
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, weights = super().attend(x)
+        return y, weights.mean(0, keepdim=True).expand_as(weights)
+
+
+class Softer(Returning):
+    def attend(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y, weights = super().attend(x)
+        return y, (weights.log() / 2).softmax(-1)
+
+
 class KeysFirst(ByHand):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         b, n, d = x.shape
@@ -87,6 +111,10 @@ class MapsOfEveryHead(Maps):
         (Exchanged, "the weights with queries and keys exchanged"),
         (OverQueries, "the scores' softmax over the queries"),
         (MapsOfEveryHead, "their mean over the heads"),
+        (MeanForAll, "their mean over the heads, repeated for each head,"),
+        (SecondHeadForAll, "the weights of head 1, repeated for each head,"),
+        (MeanForAllSamples, "their mean over the samples, repeated for each sample,"),
+        (Softer, "the softmax of 0.5 times the scores"),
     ],
 )
 def test_what_is_returned_is_named(kind: type[nn.Module], what: str) -> None:
@@ -130,6 +158,14 @@ def test_maps_of_layers_are_judged_one_by_one(joined: Callable[[list[Tensor]], T
     assert finding.evidence["is"] == "the scores before the softmax"
     assert line_of(finding) == marked(__file__, "scores")
     assert not found("AS803", Layers(Returning, joined), features(batch=2))
+
+
+@pytest.mark.parametrize(("kept", "fires"), [((1, 1), True), ((0, 1), False), ((1, 0), False)])
+def test_a_map_of_another_layer_is_no_map_of_its_own(kept: tuple[int, ...], fires: bool) -> None:  # noqa: FBT001  a case
+    model = Layers(Returning, lambda maps: [maps[at] for at in kept])
+    findings = found("AS803", model, features(batch=2))
+    told = [each.evidence["is"] for each in findings]
+    assert told == (["the weights of call 1 in the place of those"] if fires else [])
 
 
 def test_a_mean_that_nobody_calls_a_head_is_a_note() -> None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from attnscope.calls.source import Source
 
-__all__ = ["is_returned", "line_of_argument", "line_of_index", "line_of_return"]
+__all__ = ["is_returned", "line_of_argument", "line_of_index", "line_of_return", "renames"]
 
 
 def line_of_index(source: Source) -> Source:
@@ -91,6 +91,15 @@ def line_of_return(source: Source) -> Source:
                 if targets & further and _names(assign.value) & made:
                     return _at(source, assign.lineno)
     return source
+
+
+def renames(source: Source, other: Source) -> bool:
+    """Return whether a line puts something else under a name that another line gave before it."""
+    tree = _tree(source.file)
+    function = _around(tree, source.line) if tree is not None else None
+    if function is None or other.file != source.file or other.line >= source.line:
+        return False
+    return bool(_assigned_at(function, source.line) & _assigned_at(function, other.line))
 
 
 def _assigned_at(function: ast.AST, line: int) -> set[str]:

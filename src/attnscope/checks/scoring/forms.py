@@ -15,9 +15,10 @@ from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Kind", "Likeness", "likeness"]
 
-Kind: TypeAlias = Literal["mean", "mixed", "dropped", "again", "other"]
+Kind: TypeAlias = Literal["mean", "mixed", "dropped", "again", "stretched", "other"]
 """A mean over heads, which may be meant; heads laid out as samples; weights after dropout, which
-are right in eval mode; weights computed once more without a part of the call; all else.
+are right in eval mode; weights computed once more without a part of the call; one map for all heads
+or samples, or a softer or sharper one; all else.
 """
 
 _CLOSE = 1e-3
@@ -108,6 +109,7 @@ def _forms(call: Call, weights: Tensor, scores: Tensor) -> Iterator[_Form]:
     yield _Form("the mean over the heads of a second softmax of the weights", again.mean(1))
     if call.queries == call.keys > 1:  # of other sizes, the shape says which axis is which
         yield _Form("the weights with queries and keys exchanged", weights.mT)
+    if call.queries > 1:
         yield _Form("the scores' softmax over the queries", scores.softmax(2))
     yield _Form("the scores before the softmax", scores)
     yield _Form("the log-sum-exp of the scores", scores.logsumexp(-1))

@@ -14,9 +14,11 @@ from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.attributes import attribute
-from attnscope.checks.course import course_on
-from attnscope.checks.scoring.assigned import line_of_return
+from attnscope.checks.course import Course, course_on
+from attnscope.checks.definitions import returned
+from attnscope.checks.scoring.assigned import line_of_return, renames
 from attnscope.checks.scoring.forms import Likeness, likeness
+from attnscope.checks.scoring.stretched import another_calls, stretched
 from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.subject import Subject
 from attnscope.differ.sides.side import Side
@@ -82,8 +84,9 @@ def _runs(subject: Subject) -> Iterator[tuple[Side, str]]:
 def _in_run(subject: Subject, side: Side, when: str) -> Iterator[Returned]:
     calls = [call for call in side.trace if not call.recomputed]
     train = when == " in train mode"
+    yield from _of_other_calls(subject, side, calls, when)
     for where, tensor, named in _candidates(side.output):
-        found = likeness(tensor, calls, named=named, train=train)
+        found = _unlike(tensor, calls, named=named, train=train)
         value = side.tape.value_of(tensor)
         if found is None and value is not None:
             found, value = _of_parts(side, value, calls, train=train)
@@ -103,6 +106,33 @@ def _in_run(subject: Subject, side: Side, when: str) -> Iterator[Returned]:
         )
 
 
+def _unlike(tensor: Tensor, calls: list[Call], *, named: bool, train: bool) -> Likeness | None:
+    """Return what a tensor is that is no call's weights."""
+    found = likeness(tensor, calls, named=named, train=train)
+    return found if found is not None else stretched(tensor, calls)
+
+
+def _of_other_calls(
+    subject: Subject, side: Side, calls: list[Call], when: str
+) -> Iterator[Returned]:
+    """Iterate over maps, one for each layer, of which some are another layer's."""
+    groups: dict[str, list[tuple[str, Tensor]]] = {}
+    for where, tensor, _ in _candidates(side.output):
+        groups.setdefault(where.rpartition("[")[0], []).append((where, tensor))
+    for maps in groups.values():
+        found = another_calls([tensor for _, tensor in maps], calls)
+        if found is None:
+            continue
+        at, like = found
+        where, tensor = maps[at]
+        line = returned(subject.model) if subject.model is not None else None
+        source = line or like.call.source
+        shape = tuple(tensor.shape)
+        yield Returned(
+            where, like.what, like.call, shape, like.error, like.remains, source, when=when
+        )
+
+
 def _of_parts(
     side: Side, value: int, calls: list[Call], *, train: bool
 ) -> tuple[Likeness | None, int]:
@@ -119,7 +149,7 @@ def _of_parts(
         for at, part in enumerate(parts):
             turn = at % max(len(calls), 1)  # the call of the same layer is looked at first
             ordered = [*calls[turn:], *calls[:turn]]
-            found = likeness(tape.tensors[part], ordered, named=False, train=train)
+            found = _unlike(tape.tensors[part], ordered, named=False, train=train)
             if found is not None:
                 return found, part
         break
@@ -129,19 +159,28 @@ def _of_parts(
 def _line(side: Side, found: Likeness, value: int | None) -> Source:
     """Return where a wrong tensor is made, or handed out where it is right for what it is.
 
-    What lays weights out, or computes them once more apart from the call, is at fault itself.
+    What lays weights out, or computes them once more apart from the call, is at fault itself, and
+    so is what takes the name of the weights.
     """
     made = side.source_of(value)
     if made is None:
         return found.call.source
     apart = found.kind == "again" and not _is_of_course(side, found.call, value)
-    return made if apart or found.kind == "mixed" else line_of_return(made)
+    course = _course(side, found.call)
+    weights = course.softmax.source if course is not None and course.softmax is not None else None
+    renamed = weights is not None and renames(made, weights)
+    itself = apart or renamed or found.kind in {"mixed", "stretched"}
+    return made if itself else line_of_return(made)
+
+
+def _course(side: Side, call: Call) -> Course | None:
+    located = next((each for each in side.located if each.call is call), None)
+    return course_on(side.tape, located) if located is not None else None
 
 
 def _is_of_course(side: Side, call: Call, value: int | None) -> bool:
     """Return whether a value is made of the scores of a call, as it computed them."""
-    located = next((each for each in side.located if each.call is call), None)
-    course = course_on(side.tape, located) if located is not None else None
+    course = _course(side, call)
     known = {v for op in course.main for v in op.defines} if course is not None else set()
     operation = side.tape.maker.get(value) if value is not None else None
     for _ in range(len(side.tape.operations)):
