@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import linecache
 import re
 from collections.abc import Iterator
@@ -92,7 +93,10 @@ def _statement(text: str, line: int) -> ast.stmt | None:
 def _seen(node: ast.stmt, names: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Iterate over the names of a statement that stand for tensors, layers or numbers."""
     known: set[str] = set()
-    for part in ast.walk(node.value if isinstance(node, ast.Assign) else node):
+    read: list[ast.AST] = [node]
+    if isinstance(node, ast.Assign):  # what is assigned to isn't there yet, unless it is indexed
+        read = [node.value, *(each for each in node.targets if isinstance(each, ast.Subscript))]
+    for part in itertools.chain.from_iterable(map(ast.walk, read)):
         if not isinstance(part, ast.Name | ast.Attribute):
             continue
         name = ast.unparse(part)

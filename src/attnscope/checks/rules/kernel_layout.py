@@ -21,6 +21,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
     if subject.crash is not None:
         yield from _of_strides(subject.crash)
+        yield from _of_view(subject.crash)
         return
     for each in coded(subject):
         found = runs_over_heads(each)
@@ -61,6 +62,25 @@ def _of_strides(crash: Exception) -> Iterator[Finding]:
     )
 
 
+def _of_view(crash: Exception) -> Iterator[Finding]:
+    from attnscope.checks.structure.strides import refused_view
+
+    found = refused_view(crash)
+    if found is None:
+        return
+    yield RULE.found(
+        f"a view as {found.wanted} is asked of {found.shape} with strides {found.strides}: what is "
+        "to be one axis lies apart in memory, since axes were exchanged (transpose, permute)",
+        {"shape": list(found.shape), "strides": list(found.strides), "wanted": found.wanted},
+        source=found.source,
+        module="",
+        fix=(
+            "Write reshape or flatten, or contiguous() before the view. Keep the transpose: "
+            "without it the view works, and mixes tokens with heads."
+        ),
+    )
+
+
 RULE = Rule(
     code="AS106",
     name="kernel-layout",
@@ -83,7 +103,7 @@ RULE = Rule(
         "Single tokens of what the projection of k receives are changed, one at a time, in "
         "float64: the rule fires where each token moves all positions of one row and no other row, "
         "so that a row's keys are parts of one token. Where a kernel refused its operands, their "
-        "strides say why."
+        "strides say why; the same of a view that PyTorch refused."
     ),
     limits="A module with one head, or one token, can't show it: give inputs with several of both.",
     sources=("https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",),

@@ -25,6 +25,9 @@ def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.probes.lone_masks import lone_masks
     from attnscope.checks.structure.by_place import by_place
 
+    if subject.crash is not None:
+        yield from _of_crash(subject)
+        return
     told: set[int] = set()
     reasons: list[Skipped] = []
     try:
@@ -43,6 +46,20 @@ def _check(subject: Subject) -> Iterator[Finding]:
         reasons.append(skipped)
     if len(reasons) > 2:
         raise reasons[0]
+
+
+def _of_crash(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.crashes.explaining import PADDING, explained
+
+    found = explained(subject)
+    if found is not None and found.kind == PADDING:
+        yield RULE.found(
+            found.text,
+            {"raised": found.error, "seen": [f"{name} {text}" for name, text in found.raised.seen]},
+            source=found.raised.source,
+            module="",
+            fix=found.fix,
+        )
 
 
 def _of_foreign(masks: Iterable[ForeignMask]) -> Iterator[Finding]:
@@ -213,5 +230,6 @@ inputs = {"x": torch.randn(3, 6, 32), "blocked": torch.arange(6)[None] >= length
 expect = {"padding": "blocked drop"}
 """,
     check=_check,
+    on_crash=True,
     explains=("AS102", "AS202", "AS203", "AS205", "AS212", "AS305"),
 )  # fmt: skip

@@ -17,12 +17,12 @@ _MOST_SHOWN = 6
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.crashes.explaining import explained
+    from attnscope.checks.crashes.explaining import PADDING, explained
     from attnscope.checks.scoring.leftover import left_over
 
     if subject.crash is not None:
         found = explained(subject)
-        if found is not None:
+        if found is not None and found.kind != PADDING:  # which is AS211's
             seen = ", ".join(f"{name} {text}" for name, text in found.raised.seen[:_MOST_SHOWN])
             yield RULE.found(
                 f"{found.text}" + (f"; there: {seen}" if seen else ""),

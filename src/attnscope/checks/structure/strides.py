@@ -11,9 +11,10 @@ from attnscope.calls.source import Source
 from attnscope.capture.step import Step
 from attnscope.checks.lines import line_of
 
-__all__ = ["Strides", "refused_strides"]
+__all__ = ["Strides", "View", "refused_strides", "refused_view"]
 
 _REFUSED = "No available kernel"
+_REFUSED_VIEW = "view size is not compatible"
 _KERNEL = "scaled_dot_product_attention"
 
 
@@ -39,6 +40,32 @@ def refused_strides(error: BaseException) -> Strides | None:
             if tensor.stride(-1) != 1:
                 shape = tuple(tensor.shape)
                 return Strides(name, shape, tuple(tensor.stride()), line_of(error))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view that was refused. wanted: the sizes as they were asked for."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    wanted: str
+    source: Source | None
+
+
+def refused_view(error: BaseException) -> View | None:
+    """Return the view of a tensor that lies apart in memory, where that is why a forward raised."""
+    if _REFUSED_VIEW not in str(error):
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        step = frame.f_locals.get("step")
+        if isinstance(step, Step) and step.name == "view":
+            tensor, *wanted = step.args
+            sizes = (
+                tuple(wanted[0]) if len(wanted) == 1 and not isinstance(wanted[0], int) else wanted
+            )
+            shown = str(tuple(sizes))
+            return View(tuple(tensor.shape), tuple(tensor.stride()), shown, line_of(error))
     return None
 
 
