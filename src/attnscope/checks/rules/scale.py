@@ -45,7 +45,7 @@ RULE = Rule(
     severity="error",
     what=(
         "Scores are q·k without 1/√head_dim, with it twice, multiplied by √head_dim, scaled after "
-        "the softmax, or by another width than that of a head."
+        "the softmax or a soft cap, or by another width than that of a head."
     ),
     why=(
         "Scores that are √head_dim too large saturate the softmax from the first step, q and k get "

@@ -28,7 +28,13 @@ from attnscope.checks.scoring.rotary import angles_line, rotary_tables, turning
 from attnscope.checks.statements import enclosing, mentions
 from attnscope.checks.subject.subject import Subject
 
-__all__ = ["Unused", "configured_cap", "configured_scale", "unused_settings"]
+__all__ = [
+    "Unused",
+    "capped_unscaled",
+    "configured_cap",
+    "configured_scale",
+    "unused_settings",
+]
 
 _SAME = 1e-3
 _BASE = 1e-2
@@ -100,6 +106,21 @@ def configured_cap(subject: Subject, call: Call) -> float | None:
     """Return the cap of scores that a config asks for; None: it says nothing of one."""
     asked = _number(_settings(subject, call), _CAPS)
     return None if asked is None else asked[1]
+
+
+def capped_unscaled(subject: Subject, call: Call) -> tuple[float, float] | None:
+    """Return the cap and the scale, where q·k is capped as it is and then scaled.
+
+    Of the scaled scores, which a cap is for, that is a cap of both multiplied.
+    """
+    declared = subject.expect.get("softcap", configured_cap(subject, call))
+    scale, found = call.recipe.scale, call.recipe.softcap
+    if declared is None or found is None or not isinstance(scale, int | float):
+        return None
+    cap, asked = float(declared), subject.expect.get("scale", configured_scale(subject, call))
+    wanted = float(asked) if asked is not None else call.head_dim**-0.5
+    meant = math.isclose(scale, wanted, rel_tol=_SAME) and not math.isclose(scale, 1.0)
+    return (cap, wanted) if meant and math.isclose(found, cap * wanted, rel_tol=_SAME) else None
 
 
 def _settings(subject: Subject, call: Call) -> dict[str, Any]:
@@ -183,6 +204,8 @@ def _cap(subject: Subject, call: Call, settings: dict[str, Any]) -> Unused | Non
     if found is None and any(op.name.strip("_") == "tanh" for op in course.main):
         return None
     if found is not None and math.isclose(found, value, rel_tol=_SAME):
+        return None
+    if capped_unscaled(subject, call) is not None:
         return None
     how = "no cap is applied" if found is None else f"scores are capped at {found:g}"
     text = f"{'expect softcap' if declared else f'config.{key}'} is {value:g} and {how}"

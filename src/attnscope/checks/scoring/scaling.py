@@ -12,6 +12,7 @@ from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
 from attnscope.checks.operations import DIVIDES, MULTIPLIES
+from attnscope.checks.scoring.configured import capped_unscaled
 from attnscope.checks.scoring.factors import Factor, factors_of, numbers_written_in
 from attnscope.checks.scoring.naming import name_of_scale
 from attnscope.checks.scoring.reading import (
@@ -49,7 +50,7 @@ class Scaled:
     certain: an error rather than a note.
     """
 
-    kind: Literal["declared", "attribute", "twice", "after", "inverse", "missing", "unusual"]
+    kind: Literal["declared", "attribute", "twice", "after", "inverse", "missing", "unusual", "cap"]
     found: float
     wanted: float
     text: str
@@ -60,7 +61,9 @@ class Scaled:
 
 def other_scale(subject: Subject, call: Call) -> Scaled | None:
     """Return what is wrong with the scale of a call; None: nothing is known to be."""
-    scale = call.recipe.scale
+    scale, late = call.recipe.scale, _after_cap(subject, call)
+    if late is not None:
+        return late
     if "scale" in subject.expect:
         return _declared(subject, call, scale, float(subject.expect["scale"]))
     if not isinstance(scale, int | float) or call.head_dim < 2:
@@ -71,6 +74,21 @@ def other_scale(subject: Subject, call: Call) -> Scaled | None:
         or _twice(subject, call, scale)
         or _by_numbers(subject, call, scale)
     )
+
+
+def _after_cap(subject: Subject, call: Call) -> Scaled | None:
+    """Return a scale that is applied to what was capped already."""
+    asked, course = capped_unscaled(subject, call), course_of(subject, call)
+    if asked is None or course is None:
+        return None
+    cap, scale = asked
+    text = (
+        f"q·k is capped at {cap:g} before it is scaled: scaled by "
+        f"{name_of_scale(scale, call.head_dim, call.heads)} afterwards, no score is above "
+        f"{cap * scale:g}"
+    )
+    late = [f.operation for f in factors_of(subject, call) if math.isclose(f.number, scale)]
+    return Scaled("cap", 1.0, scale, text, course.line(*reversed(late), course.product), certain=True)
 
 
 def _declared(
