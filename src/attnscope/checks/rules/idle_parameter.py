@@ -122,7 +122,7 @@ RULE = Rule(
     severity="warning",
     what=(
         "A parameter of an attention module takes no part in what it computes, or is never "
-        "updated: nothing reads it, it is frozen alone, or model.parameters() doesn't list it "
+        "updated. Nothing reads it, it is frozen alone, or model.parameters() doesn't list it "
         "(kept in a list, dict or global, no nn.Parameter, made anew in each forward)."
     ),
     why=(

@@ -28,6 +28,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
     if subject.crash is not None:
         yield from _of_crash(subject)
         return
+    yield from _of_earlier_batch(subject)
     told: set[int] = set()
     reasons: list[Skipped] = []
     try:
@@ -59,6 +60,25 @@ def _of_crash(subject: Subject) -> Iterator[Finding]:
             source=found.raised.source,
             module="",
             fix=found.fix,
+        )
+
+
+def _of_earlier_batch(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.earlier_batch import earlier_batch
+
+    try:
+        found = earlier_batch(subject)
+    except Skipped:
+        return
+    if found is not None and found.part == "mask":
+        yield RULE.found(
+            f"the mask is that of an earlier batch, kept as {found.name}: after other samples the "
+            f"same inputs are masked otherwise, and outputs move by {found.moved:.2g} (noise "
+            f"{found.noise:.1g})",
+            {"kept_as": found.name, "moved": found.moved, "noise": found.noise},
+            source=found.source,
+            call=found.call,
+            fix="Make the mask in each forward; keep only what depends on sizes alone.",
         )
 
 
@@ -153,9 +173,9 @@ RULE = Rule(
     severity="error",
     what=(
         "The mask of one sample meets the scores of another, or the bias of one head meets a "
-        "sample: it is tiled in the wrong order over "
-        "heads or beams, or an axis is missing and it broadcasts over heads or queries because "
-        "sizes happen to agree."
+        "sample. It is tiled in the wrong order over heads or beams, or an axis is missing and it "
+        "broadcasts over heads or queries because sizes happen to agree (or it raises). Or the "
+        "mask is that of an earlier batch, which the forward made and kept."
     ),
     why=(
         "At batch size 1, or with samples of one length, all is right. Else real tokens are "
@@ -172,7 +192,8 @@ RULE = Rule(
         "mask are run again: the rule fires where other samples then hide other keys, while some "
         "rows of the sample itself do not. What no input decides (a bias, a slope, a temperature "
         "for each head) must not differ from sample to sample: the rule fires where it does, and "
-        "outputs move when its entries change places."
+        "outputs move when its entries change places. A kept mask is an earlier batch's where the "
+        "same inputs, run twice after other samples, are masked otherwise than alone."
     ),
     limits=(
         "Needs a batch of two or more, and an input (mask, lengths, padding ids) of which the mask "

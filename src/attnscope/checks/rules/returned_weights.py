@@ -55,9 +55,9 @@ RULE = Rule(
     severity="error",
     what=(
         "A module returns, in the place of its attention weights, something else: scores before "
-        "the softmax, weights after dropout, their mean over the heads, one map for all heads or "
-        "for all layers, weights computed again without the mask or with another scale, or a "
-        "log-sum-exp."
+        "the softmax, weights after dropout, their mean over the heads, weights computed again "
+        "without the mask or with another scale, or a log-sum-exp. Or one map stands for all "
+        "heads, samples or layers."
     ),
     why="Whoever draws, prunes or explains by these weights looks at what the model did not do.",
     fix=(

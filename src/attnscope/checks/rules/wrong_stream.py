@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnscope.checks.finding import Finding
-from attnscope.checks.rule import Rule
+from attnscope.checks.rule import Rule, Skipped
 
 if TYPE_CHECKING:
     from attnscope.checks.subject.subject import Subject
@@ -17,6 +17,7 @@ __all__ = ["RULE"]
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.structure.streams import astray, divided
 
+    yield from _of_earlier_batch(subject)
     for found in astray(subject):
         name = found.unread.stream.name
         where = found.call.module or "the model"
@@ -54,6 +55,25 @@ def _check(subject: Subject) -> Iterator[Finding]:
         )
 
 
+def _of_earlier_batch(subject: Subject) -> Iterator[Finding]:
+    from attnscope.checks.probes.earlier_batch import earlier_batch
+
+    try:
+        stale = earlier_batch(subject)
+    except Skipped:
+        return
+    if stale is not None and stale.part != "mask":
+        yield RULE.found(
+            f"the {stale.part} are those of an earlier batch, kept as {stale.name}: after other "
+            f"samples the same inputs give outputs that are off by {stale.moved:.2g} (noise "
+            f"{stale.noise:.1g})",
+            {"kept_as": stale.name, "moved": stale.moved, "noise": stale.noise},
+            source=stale.source,
+            call=stale.call,
+            fix="Project k and v in each forward; keep only what depends on no token.",
+        )
+
+
 _FIX_OF_HALVES = (
     "Project k and v from the same sequence: self.cross(query=x, key=memory, value=memory), "
     "k, v = self.to_kv(memory).chunk(2, -1)."
@@ -66,7 +86,8 @@ RULE = Rule(
     what=(
         "Cross-attention whose keys and values are made from its own queries' sequence instead of "
         "the context: the decoder reads itself, and the encoder's output, the text or the memory "
-        "is never looked at. Or one of the two is: keys of the memory with values of its own."
+        "is never looked at. Or one of the two is: keys of the memory with values of its own. Or "
+        "keys and values of the first batch are kept and read for all later ones."
     ),
     why=(
         "Shapes fit, self-attention learns something, and conditioning has no effect: captions "
@@ -83,7 +104,8 @@ RULE = Rule(
         "all of them do. Also: a call that reads its own sequence beside projected keys and values "
         "of the other one that nothing uses, where its sister in the same module reads across; and "
         "a call of which the k moves with one sequence, and the v with another, one of them named "
-        "as a memory."
+        "as a memory; and keys or values that are others, for the same inputs, once another batch "
+        "has run, and stay so."
     ),
     limits=(
         "A gate at zero hides the effect and not the reading, so it is no finding. An input that "

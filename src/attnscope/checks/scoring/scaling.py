@@ -88,7 +88,9 @@ def _after_cap(subject: Subject, call: Call) -> Scaled | None:
         f"{cap * scale:g}"
     )
     late = [f.operation for f in factors_of(subject, call) if math.isclose(f.number, scale)]
-    return Scaled("cap", 1.0, scale, text, course.line(*reversed(late), course.product), certain=True)
+    return Scaled(
+        "cap", 1.0, scale, text, course.line(*reversed(late), course.product), certain=True
+    )
 
 
 def _declared(
