@@ -33,6 +33,7 @@ from attnscope.capture.recorded import Product, RecordedEvidence
 from attnscope.capture.recorder import Recorder
 from attnscope.capture.softmaxes import Softmax, Softmaxes
 from attnscope.capture.stance import opened_compiled
+from attnscope.capture.threads import noticed_threads
 from attnscope.capture.torchnn import opened, patched_modules
 from attnscope.capture.unseen import LinearProduct, linear, recurrent, scripted, unrecognised
 from attnscope.capture.warned import warning_in_place
@@ -316,6 +317,7 @@ class Session:
                 stack.enter_context(patched_modules())
                 stack.enter_context(rebound(f for a in REBOUND for f in a.functions()))
                 stack.enter_context(warning_in_place())
+                stack.enter_context(noticed_threads(self._unread))
                 stack.enter_context(recording(self.interceptor))
                 yield self.trace
         finally:

@@ -113,3 +113,20 @@ def test_a_scale_by_hand_and_by_the_kernel() -> None:
 def test_other_scales_on_purpose_are_no_errors() -> None:
     for kind in (FourthRoots, OneOverWidth, Cosine):
         assert not [f for f in found("AS301", loud(kind()), features()) if f.counts]
+
+
+class Capped(ByHand):
+    late = True
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        if self.late:
+            return torch.tanh(q @ k.mT / 5) * 5 * 8**-0.5  # capped
+        return torch.tanh(q @ k.mT * 8**-0.5 / 5) * 5
+
+
+def test_a_scale_that_comes_after_the_cap() -> None:
+    model = Capped()
+    finding = only("AS301", model, features(), {"softcap": 5.0})
+    assert line_of(finding) == marked(__file__, "capped")
+    model.late = False
+    assert not found("AS301", model, features(), {"softcap": 5.0})

@@ -19,8 +19,10 @@ from torch import Tensor, nn
 
 from attnscope.calls.held import storage_key
 from attnscope.calls.source import Source
-from attnscope.checks.definitions import defined, enclosing, first_where, mentions
-from attnscope.checks.subject.code import is_of_library, own_classes
+from attnscope.checks.definitions import defined
+from attnscope.checks.statements import enclosing, first_where, mentions
+from attnscope.checks.subject.code import own_classes
+from attnscope.checks.subject.libraries import is_of_library
 from attnscope.checks.subject.restoring import restored, seeded
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.tokens import made_of_inputs

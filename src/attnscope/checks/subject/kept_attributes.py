@@ -14,7 +14,7 @@ from typing import Any
 from torch import nn
 
 from attnscope.calls.source import Source
-from attnscope.checks.subject.code import is_of_library
+from attnscope.checks.subject.libraries import is_of_library
 
 __all__ = ["Kept", "kept_attributes"]
 
