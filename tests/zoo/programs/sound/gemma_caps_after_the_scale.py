@@ -1,4 +1,5 @@
 """Gemma 2 in a few lines; the cap takes scaled scores."""
+
 from dataclasses import dataclass
 
 import torch

@@ -1,4 +1,5 @@
 """Gemma 2 in a few lines; the cap takes q·k before query_pre_attn_scalar does its work."""
+
 from dataclasses import dataclass
 
 import torch
