@@ -46,7 +46,9 @@ class Ordered(Packed):
 
 class Ignored(Packed):
     def seen(self, doc_ids: Tensor) -> Tensor:
-        return torch.ones(1, doc_ids.shape[1], doc_ids.shape[1], dtype=torch.bool).tril()
+        return torch.ones(
+            1, doc_ids.shape[1], doc_ids.shape[1], dtype=torch.bool
+        ).tril()  # order alone
 
 
 class Encoder(Packed):
@@ -60,7 +62,7 @@ def inputs() -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "mark"), [(Ordered, "ordered"), (Ignored, "applied"), (Encoder, "an encoder's")]
+    ("kind", "mark"), [(Ordered, "ordered"), (Ignored, "order alone"), (Encoder, "an encoder's")]
 )
 def test_the_line_that_shows_other_documents(kind: type[Packed], mark: str) -> None:
     (finding,) = found(kind(), inputs(), {"documents": "doc_ids"})

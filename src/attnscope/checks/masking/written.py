@@ -24,7 +24,6 @@ __all__ = ["line_of_asked", "line_of_counts", "line_of_held"]
 _TRIANGLES = frozenset("tril triu tril_ triu_ generate_square_subsequent_mask".split())
 _COMPARED = frozenset("lt le gt ge eq ne less greater less_equal greater_equal isin".split())
 _RANGES = frozenset("arange range linspace".split())
-_DEEPEST = 6
 
 _Wanted: TypeAlias = Callable[[ast.AST], Iterator[ast.expr]]
 
@@ -79,7 +78,7 @@ class _Text:
     """A file of the author's."""
 
     def __init__(self, tree: ast.Module, wanted: _Wanted) -> None:
-        self.wanted = wanted
+        self.wanted, self.followed = wanted, set[int]()
         self.functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
 
     def function_at(self, line: int) -> ast.FunctionDef | None:
@@ -93,43 +92,39 @@ class _Text:
         function: ast.FunctionDef | None,
         *,
         own: bool = True,
-        depth: int = 0,
     ) -> ast.expr | None:
         """Return what is wanted in an expression, or in what it is made of."""
-        if depth > _DEEPEST:
+        if id(node) in self.followed:
             return None
-        behind = self._behind(node, function, depth)
+        self.followed.add(id(node))
+        behind = self._behind(node, function)
         here = next(self.wanted(node), None) if own else None
         if here is not None and (behind is None or not _is_of_constant(here)):
             return here
         return behind
 
-    def _behind(
-        self, node: ast.AST, function: ast.FunctionDef | None, depth: int
-    ) -> ast.expr | None:
+    def _behind(self, node: ast.AST, function: ast.FunctionDef | None) -> ast.expr | None:
         for each in ast.walk(node):
             if isinstance(each, ast.Call):
-                made = self._made_by(
-                    getattr(each.func, "attr", getattr(each.func, "id", "")), depth
-                )
+                made = self._made_by(getattr(each.func, "attr", getattr(each.func, "id", "")))
             elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and function:
-                made = self._assigned(each, function, depth)
+                made = self._assigned(each, function)
             else:
                 continue
             if made is not None:
                 return made
         return None
 
-    def _made_by(self, name: str, depth: int) -> ast.expr | None:
+    def _made_by(self, name: str) -> ast.expr | None:
         """Return what makes the result of a function of this file."""
         called = next((each for each in self.functions if each.name == name), None)
         if called is None or name in {"forward", "__init__"}:
             return None
         ends = [node for node in ast.walk(called) if isinstance(node, ast.Return) and node.value]
-        found = (self.making_of(end, called, depth=depth + 1) for end in reversed(ends))
+        found = (self.making_of(end, called) for end in reversed(ends))
         return next((each for each in found if each is not None), None)
 
-    def _assigned(self, name: ast.Name, function: ast.FunctionDef, depth: int) -> ast.expr | None:
+    def _assigned(self, name: ast.Name, function: ast.FunctionDef) -> ast.expr | None:
         """Return what makes a local name, where it was last given a value before."""
         places = [
             node
@@ -140,7 +135,7 @@ class _Text:
             and any(_is_name(target, name.id) for target in _targets(node))
         ]
         for place in sorted(places, key=lambda node: -node.lineno):
-            made = self.making_of(place, function, depth=depth + 1)
+            made = self.making_of(place, function)
             if made is not None:
                 return made
         return None

@@ -58,7 +58,7 @@ def line_of_pairs(
     same = [each for each in right if _same(_course(subject, each), course)]
     if same and not (made is not None and _runs_alone(subject, made, same)):
         others = [(each.module, _softmax(subject, each)) for each in same]
-        return line_of_user(subject, layer.module, course.softmax, others) or line
+        return line_of_user(subject, layer.module, _softmax(subject, layer), others) or line
     return users_line(subject, layer.module, line)
 
 
@@ -124,7 +124,8 @@ def _same(one: Course | None, other: Course) -> bool:
 
 
 def _softmax(subject: Subject, layer: Layer) -> Operation | None:
-    course = _course(subject, layer)
+    """Return the softmax of a layer of the base run, whose stacks can be had."""
+    course = _course(subject, layer) if layer.side is subject.base else None
     return course.softmax if course is not None else None
 
 
