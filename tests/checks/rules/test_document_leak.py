@@ -34,7 +34,7 @@ class Packed(nn.Module):
         b, t = ids.shape
         q, k, v = self.qkv(self.tokens(ids)).view(b, t, 3, 3, 8).permute(2, 0, 3, 1, 4)
         scores = q @ k.mT / math.sqrt(8)
-        scores = scores.masked_fill(~self.seen(doc_ids)[:, None], -math.inf)  # applied
+        scores = scores.masked_fill(~self.seen(doc_ids)[:, None], -math.inf)
         return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, -1))
 
 

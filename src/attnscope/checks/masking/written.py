@@ -109,10 +109,24 @@ class _Text:
                 made = self._made_by(getattr(each.func, "attr", getattr(each.func, "id", "")))
             elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load) and function:
                 made = self._assigned(each, function)
+            elif isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Load):
+                made = self.kept(each.attr)
             else:
                 continue
             if made is not None:
                 return made
+        return None
+
+    def kept(self, name: str) -> ast.expr | None:
+        """Return what makes an attribute of `self`, wherever that is set."""
+        for function in self.functions:
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Assign):
+                    continue
+                if any(_is_own(target, name) for target in node.targets):
+                    made = self.making_of(node.value, function)
+                    if made is not None:
+                        return made
         return None
 
     def _made_by(self, name: str) -> ast.expr | None:
@@ -147,6 +161,11 @@ def _targets(node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> list[ast.expr]
 
 def _is_name(target: ast.expr, name: str) -> bool:
     return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target))
+
+
+def _is_own(target: ast.expr, name: str) -> bool:
+    holder = target.value if isinstance(target, ast.Attribute) else None
+    return getattr(target, "attr", "") == name and getattr(holder, "id", "") == "self"
 
 
 def _spans(node: ast.stmt, line: int) -> bool:

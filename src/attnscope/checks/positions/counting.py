@@ -33,7 +33,9 @@ def line_of_counting(subject: Subject) -> Source | None:
     if source is not None and is_installed(source.file):
         return _call_of_library(subject) or source
     if source is not None and not counted and laid_out is None:
-        return line_of_counts(source) or source
+        looked_up = [op.source for op in made if op.name == "embedding" and op.source is not None]
+        found = (line_of_counts(each) for each in (*reversed(looked_up), source))
+        return next((each for each in found if each is not None), source)
     return source
 
 

@@ -8,7 +8,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.caller import users_line
 from attnscope.checks.masking.hides import Hide
 from attnscope.checks.masking.seen import Seen
-from attnscope.checks.visibility.lacking import held_wrong
+from attnscope.checks.visibility.lacking import made_before
 from attnscope.checks.visibility.making import Pairs, made_wrongly
 from attnscope.checks.visibility.tokens import made_of_inputs
 
@@ -31,5 +31,5 @@ def line_of_emptying(seen: Seen, hide: Hide) -> Source | None:
     made = made_wrongly(course, ways, of_inputs)
     if made is None or made.source is None or not of_inputs.isdisjoint(made.values()):
         return None
-    line = held_wrong(subject, course, made, ways, of_inputs) or made.source
+    line = made_before(subject, course, made, ways, of_inputs) or made.source
     return users_line(subject, call.module, line)

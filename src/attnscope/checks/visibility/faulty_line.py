@@ -14,7 +14,7 @@ from attnscope.checks.course import Course, course_of, course_on
 from attnscope.checks.masking.crossed import line_of_crossed
 from attnscope.checks.masking.sharing import line_of_misuse, line_of_user
 from attnscope.checks.subject.subject import Subject
-from attnscope.checks.visibility.lacking import held_wrong, lost_at, whole_of
+from attnscope.checks.visibility.lacking import lost_at, made_before, whole_of
 from attnscope.checks.visibility.layer import Layer
 from attnscope.checks.visibility.making import Pairs, line_of_making, made_wrongly, maker_of
 from attnscope.checks.visibility.tokens import made_of_inputs
@@ -84,7 +84,7 @@ def _of_call(
         return line_of_making(course, ways, hides=hides, of_inputs=of_inputs), None
     line = course.line(made, *course.hiding[-1:], course.softmax)
     if layer.side is subject.base:
-        line = held_wrong(subject, course, made, ways, of_inputs) or line
+        line = made_before(subject, course, made, ways, of_inputs) or line
     return line, made
 
 

@@ -1,4 +1,4 @@
-"""Where a mask came short: it loses what it had, was never told, or was wrong before the run."""
+"""Where a mask came short: it loses what it had, was never told, or was wrong as a whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from attnscope.checks.masking.written import line_of_asked, line_of_held
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.making import Pairs, is_wrong, over_pairs, tells_apart
 
-__all__ = ["held_wrong", "lost_at", "whole_of"]
+__all__ = ["lost_at", "made_before", "whole_of"]
 
 _COMPARES = frozenset("eq ne lt le gt ge".split())
 
@@ -24,28 +24,36 @@ _TURNS = LAYOUT | frozenset(
 """Operations that give what a mask says another form."""
 
 
-def held_wrong(
+def made_before(
     subject: Subject,
     course: Course,
     made: Operation,
     ways: Sequence[Pairs],
     of_inputs: frozenset[int],
 ) -> Source | None:
-    """Return the line that made a mask before the run, where that is already wrong as it is held.
+    """Return the line that made the larger table that a wrong mask is a part of, if that is wrong.
 
-    A part of it that is taken wrongly (other rows, turned) is a fault of the line that takes it.
+    It may have been made before the run. A part of it that is taken wrongly (other rows, turned)
+    is a fault of the line that takes it.
     """
-    for value in _held_behind(course, made):
+    found = None
+    for value in _behind(course, made):
         tensor = course.tape.tensors[value].detach()
         corner = _corner(tensor, course) if value not in of_inputs else None
-        if corner is not None and any(is_wrong(corner, course, pairs) for pairs in ways):
+        if corner is None:
+            continue
+        if not any(is_wrong(corner, course, pairs) for pairs in ways):
+            break
+        maker = course.tape.maker.get(value)
+        if maker is None:
             asked = line_of_asked(made.source) if made.source is not None else None
             return line_of_held(subject, value) or asked
-    return None
+        found = maker.source
+    return found
 
 
-def _held_behind(course: Course, made: Operation) -> Iterator[int]:
-    """Iterate over what an operation takes from before the run, but for its layout."""
+def _behind(course: Course, made: Operation) -> Iterator[int]:
+    """Iterate over what an operation takes, and what that is made of, while it is one thing."""
     tape = course.tape
     waiting = [v for v in made.values() if made in course.aside or v in course.joined(made)]
     if len(waiting) > 1:
@@ -53,11 +61,8 @@ def _held_behind(course: Course, made: Operation) -> Iterator[int]:
     for _ in range(len(_TURNS)):
         if len(waiting) != 1:
             return
-        (value,) = waiting
-        if value in tape.inputs:
-            yield value
-            return
-        maker = tape.maker.get(value)
+        yield waiting[0]
+        maker = tape.maker.get(waiting[0])
         waiting = list(dict.fromkeys(maker.values())) if maker is not None else []
 
 
@@ -133,7 +138,7 @@ def _handed(course: Course, value: int, applied: Source) -> Operation | None:
         if maker is None or maker.source is None:
             return None
         there = (maker.source.file, maker.source.function) == (applied.file, applied.function)
-        if not there or maker.name not in _TURNS:
+        if not there or maker.name.removesuffix("_") not in _TURNS:
             return maker
         maker = next((m for v in maker.values() if (m := tape.maker.get(v)) is not None), None)
     return None
