@@ -60,7 +60,7 @@ def _mask_of(subject: Subject, operation: Operation) -> Source | None:
         course = course_of(subject, call)
         if course is None or operation not in course.main or not course.hiding:
             continue
-        if course.main.index(operation) < course.main.index(course.hiding[0]):
+        if course.main.index(operation) < course.main.index(course.hiding[-1]):
             continue
         made = maker_of(course, of_inputs)
         if made is not None:
