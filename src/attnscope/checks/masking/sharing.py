@@ -16,9 +16,10 @@ from torch import nn
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.caller import line_in_common_owner
-from attnscope.checks.definitions import class_of, defined, first_where
+from attnscope.checks.definitions import defined
 from attnscope.checks.lines import at_line, is_installed, statement_at
 from attnscope.checks.masking.frames import Frame, frames_at
+from attnscope.checks.statements import class_of, first_where
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["is_option", "line_of_building", "line_of_misuse", "line_of_user"]
@@ -96,10 +97,11 @@ def _is_told_otherwise(module: nn.Module, name: str, others: Iterable[nn.Module]
 
 def is_option(module: nn.Module, name: str) -> bool:
     """Return whether the module's own code reads an attribute outside of its constructor."""
-    tree = class_of(module) if name != "training" and not name.startswith("_") else None
+    option = name != "training" and not name.startswith("_")
+    place = class_of(type(module)) if option else None
     return any(
         isinstance(node, ast.Attribute) and node.attr == name and isinstance(node.ctx, ast.Load)
-        for function in (tree.body if tree is not None else ())
+        for function in (place[1].body if place is not None else ())
         if isinstance(function, ast.FunctionDef) and function.name != "__init__"
         for node in ast.walk(function)
     )
