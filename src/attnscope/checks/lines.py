@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import linecache
 import re
 import sys
 import traceback
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 from types import FrameType
 
@@ -22,8 +20,6 @@ __all__ = [
     "is_installed",
     "is_the_users",
     "line_of",
-    "statement_at",
-    "tree_of_file",
 ]
 
 _NOT_THE_USERS = (
@@ -73,23 +69,3 @@ def is_installed(file: str) -> bool:
 def at_line(source: Source, line: int) -> Source:
     """Return another line of the same function."""
     return replace(source, line=line, code=linecache.getline(source.file, line).strip())
-
-
-@lru_cache(maxsize=128)
-def tree_of_file(file: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None where it can't be read."""
-    try:
-        return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
-        return None
-
-
-def statement_at(file: str, line: int) -> ast.stmt | None:
-    """Return the statement that stands at a line and holds no others."""
-    tree = tree_of_file(file)
-    for node in ast.walk(tree) if tree is not None else ():
-        if not isinstance(node, ast.stmt) or hasattr(node, "body"):
-            continue
-        if node.lineno <= line <= (node.end_lineno or node.lineno):
-            return node
-    return None

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.lines import tree_of_file
 from attnscope.checks.masking.frames import Frame, frames_at
+from attnscope.checks.statements import nodes_of
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_crossed"]
@@ -30,8 +30,7 @@ def line_of_crossed(subject: Subject, made: Operation) -> Source | None:
 
 def _calls(frame: Frame, name: str) -> Iterator[ast.Call]:
     """Iterate over the calls of a function at the line where another one stands."""
-    tree = tree_of_file(frame.file)
-    for node in ast.walk(tree) if tree is not None else ():
+    for node in nodes_of(frame.file):
         if isinstance(node, ast.Call) and node.lineno <= frame.line <= (node.end_lineno or 0):
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if called == name:

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from attnscope.calls.source import Source
-from attnscope.checks.lines import at_line, is_installed, statement_at
+from attnscope.checks.lines import at_line, is_installed
 from attnscope.checks.masking.frames import Frame
-from attnscope.checks.statements import enclosing
+from attnscope.checks.statements import enclosing, statement_at
 
 __all__ = ["line_of_mode"]
 

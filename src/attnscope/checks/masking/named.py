@@ -17,11 +17,11 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.caller import users_line
-from attnscope.checks.lines import is_installed, statement_at
+from attnscope.checks.lines import is_installed
 from attnscope.checks.masking.hides import Hide
 from attnscope.checks.masking.lines import behind
 from attnscope.checks.masking.seen import Seen
-from attnscope.checks.statements import enclosing
+from attnscope.checks.statements import enclosing, statement_at
 
 __all__ = ["line_made_inverted"]
 

@@ -17,9 +17,9 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.caller import line_in_common_owner
 from attnscope.checks.definitions import defined
-from attnscope.checks.lines import at_line, is_installed, statement_at
+from attnscope.checks.lines import at_line, is_installed
 from attnscope.checks.masking.frames import Frame, frames_at
-from attnscope.checks.statements import class_of, first_where
+from attnscope.checks.statements import class_of, first_where, statement_at
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["is_option", "line_of_building", "line_of_misuse", "line_of_user"]

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
-from attnscope.checks.lines import at_line, statement_at, tree_of_file
+from attnscope.checks.lines import at_line
+from attnscope.checks.statements import nodes_of, statement_at
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_asked", "line_of_counts", "line_of_held"]
@@ -62,10 +63,10 @@ def _attribute_of(model: nn.Module, tensor: Tensor) -> str | None:
 
 def _followed(source: Source, wanted: _Wanted, *, own: bool = True) -> Source | None:
     """Return the line that a statement gets what is wanted from; own: it may be its own."""
-    tree, statement = tree_of_file(source.file), statement_at(source.file, source.line)
-    if tree is None or statement is None:
+    statement = statement_at(source.file, source.line)
+    if statement is None:
         return None
-    text = _Text(tree, wanted)
+    text = _Text(source.file, wanted)
     node = text.making_of(statement, text.function_at(source.line), own=own)
     if node is None:
         return None
@@ -77,9 +78,9 @@ def _followed(source: Source, wanted: _Wanted, *, own: bool = True) -> Source | 
 class _Text:
     """A file of the author's."""
 
-    def __init__(self, tree: ast.Module, wanted: _Wanted) -> None:
+    def __init__(self, file: str, wanted: _Wanted) -> None:
         self.wanted, self.followed = wanted, set[int]()
-        self.functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+        self.functions = [each for each in nodes_of(file) if isinstance(each, ast.FunctionDef)]
 
     def function_at(self, line: int) -> ast.FunctionDef | None:
         """Return the innermost function around a line."""

@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.lines import is_installed, statement_at
+from attnscope.checks.lines import is_installed
 from attnscope.checks.masking.frames import Frame, frames_at
+from attnscope.checks.statements import statement_at
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_axis"]

@@ -6,8 +6,9 @@ import ast
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
-from attnscope.checks.lines import at_line, tree_of_file
+from attnscope.checks.lines import at_line
 from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.statements import nodes_of
 from attnscope.checks.subject.names import is_causal_name, is_mask
 from attnscope.checks.subject.subject import Subject
 
@@ -41,10 +42,9 @@ def line_of_keyword(line: Source) -> Source:
 
     That is one named after causality, or a mask that is given as None; else it is `line` itself.
     """
-    tree = tree_of_file(line.file)
     keywords = [
         keyword
-        for node in (ast.walk(tree) if tree is not None else ())
+        for node in nodes_of(line.file)
         if isinstance(node, ast.Call) and node.lineno == line.line
         for keyword in node.keywords
         if keyword.arg is not None and _would_mask(keyword.arg, keyword.value)
