@@ -180,7 +180,7 @@ def test_texts_need_a_tokenizer() -> None:
     ("text", "name", "line"),
     [
         ("from torch import nn\nmodel = None\nmodel = nn.Linear(2, 2)\n", "", 3),
-        ("from torch import nn\n\n\ndef built():\n    return nn.Linear(2, 2)\n", "built", 4),
+        ("from torch import nn\n\n\ndef built():\n    return nn.Linear(2, 2)\n", "built", 5),
         ("from torch import nn\nwith open(__file__):\n    net = nn.Linear(2, 2)\n", "net", 2),
     ],
 )

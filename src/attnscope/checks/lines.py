@@ -6,6 +6,7 @@ import linecache
 import re
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -13,7 +14,14 @@ import torch
 
 from attnscope.calls.source import Source
 
-__all__ = ["asking_line", "calling_line", "is_installed", "is_the_users", "line_of"]
+__all__ = [
+    "asking_line",
+    "at_line",
+    "calling_line",
+    "is_installed",
+    "is_the_users",
+    "line_of",
+]
 
 _ATTNSCOPE = str(Path(__file__).resolve().parents[1])
 _NOT_THE_USERS = (str(Path(torch.__file__).resolve().parent), _ATTNSCOPE)
@@ -70,3 +78,8 @@ def is_the_users(file: str) -> bool:
 def is_installed(file: str) -> bool:
     """Return whether a file is of an installed package, and so not the author's own."""
     return _INSTALLED.search(file) is not None
+
+
+def at_line(source: Source, line: int) -> Source:
+    """Return another line of the same function."""
+    return replace(source, line=line, code=linecache.getline(source.file, line).strip())

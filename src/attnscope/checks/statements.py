@@ -29,6 +29,7 @@ __all__ = [
     "last_where",
     "mentions",
     "nodes_of",
+    "statement_at",
     "statements",
     "texts",
 ]
@@ -49,6 +50,16 @@ def _tree_of(file: str) -> ast.Module:
 def nodes_of(file: str | None) -> Iterator[ast.AST]:
     """Iterate over the syntax tree of a file; over nothing where it can't be read."""
     return ast.walk(_tree_of(file)) if file is not None else iter(())
+
+
+def statement_at(file: str, line: int) -> ast.stmt | None:
+    """Return the statement that stands at a line and holds no others."""
+    for node in nodes_of(file):
+        if not isinstance(node, ast.stmt) or hasattr(node, "body"):
+            continue
+        if node.lineno <= line <= (node.end_lineno or node.lineno):
+            return node
+    return None
 
 
 def file_of(kind: Any) -> str | None:

@@ -58,7 +58,10 @@ class OwnCode:
         )
 
     def maker(self) -> Source | None:
-        """Return the last line of the file that gives the name that the target names its value."""
+        """Return the last line of the file that gives the name that the target names its value.
+
+        Of a function that is the line of what it returns.
+        """
         file = self.module.__file__
         lines = linecache.getlines(file) if file else []
         try:
@@ -66,7 +69,7 @@ class OwnCode:
         except SyntaxError:
             return None
         name = self.name.partition(".")[0] or "model"
-        made = [each.lineno for each in statements if name in _names(each)]
+        made = [_line_of_value(each) for each in statements if name in _names(each)]
         if not file or not made:
             return None
         return Source(file, made[-1], "<module>", lines[made[-1] - 1].strip())
@@ -82,6 +85,14 @@ class OwnCode:
         if getattr(self.module, "inputs", None) is None:
             return None
         return read_inputs(self.module.inputs, f"reading inputs of {self.place}", self.folder)
+
+
+def _line_of_value(statement: ast.stmt) -> int:
+    """Return the line of a statement, or of the last value that a function returns."""
+    if not isinstance(statement, ast.FunctionDef):
+        return statement.lineno
+    ends = [node.lineno for node in ast.walk(statement) if isinstance(node, ast.Return)]
+    return max(ends, default=statement.lineno)
 
 
 def _names(statement: ast.stmt) -> set[str]:

@@ -34,7 +34,7 @@ class Packed(nn.Module):
         b, t = ids.shape
         q, k, v = self.qkv(self.tokens(ids)).view(b, t, 3, 3, 8).permute(2, 0, 3, 1, 4)
         scores = q @ k.mT / math.sqrt(8)
-        scores = scores.masked_fill(~self.seen(doc_ids)[:, None], -math.inf)  # applied
+        scores = scores.masked_fill(~self.seen(doc_ids)[:, None], -math.inf)
         return self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, -1))
 
 
@@ -46,7 +46,9 @@ class Ordered(Packed):
 
 class Ignored(Packed):
     def seen(self, doc_ids: Tensor) -> Tensor:
-        return torch.ones(1, doc_ids.shape[1], doc_ids.shape[1], dtype=torch.bool).tril()
+        return torch.ones(
+            1, doc_ids.shape[1], doc_ids.shape[1], dtype=torch.bool
+        ).tril()  # order alone
 
 
 class Encoder(Packed):
@@ -60,7 +62,7 @@ def inputs() -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "mark"), [(Ordered, "ordered"), (Ignored, "applied"), (Encoder, "an encoder's")]
+    ("kind", "mark"), [(Ordered, "ordered"), (Ignored, "order alone"), (Encoder, "an encoder's")]
 )
 def test_the_line_that_shows_other_documents(kind: type[Packed], mark: str) -> None:
     (finding,) = found(kind(), inputs(), {"documents": "doc_ids"})

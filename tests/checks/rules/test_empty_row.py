@@ -80,7 +80,7 @@ def test_a_sample_without_anything_is_an_average_over_padding(tmp_path: Path) ->
     assert codes(tmp_path, POOLING.replace("NONE", "1")) == []
 
 
-def test_a_triangle_that_hides_the_query_itself_is_shown_at_the_fill(tmp_path: Path) -> None:
+def test_a_triangle_that_hides_the_query_itself_is_shown_where_it_is_made(tmp_path: Path) -> None:
     program = """
     class Attention(nn.Module):
         def __init__(self):
@@ -89,8 +89,8 @@ def test_a_triangle_that_hides_the_query_itself_is_shown_at_the_fill(tmp_path: P
 
         def forward(self, x):
             q, k, v = self.qkv(x).chunk(3, dim=-1)
-            hidden = torch.ones(x.shape[1], x.shape[1]).triu(0).bool()
-            scores = (q @ k.mT / 4).masked_fill(hidden, float("-inf"))  # here
+            hidden = torch.ones(x.shape[1], x.shape[1]).triu(0).bool()  # here
+            scores = (q @ k.mT / 4).masked_fill(hidden, float("-inf"))
             return scores.softmax(-1) @ v
 
 

@@ -132,11 +132,13 @@ def test_the_line_is_that_which_hands_it_out() -> None:
 class Layers(nn.Module):
     """Two layers, whose maps are joined in some way."""
 
-    def __init__(self, kind: type[Returning], joined: Callable[[list[Tensor]], Tensor]) -> None:
+    def __init__(
+        self, kind: type[Returning], joined: Callable[[list[Tensor]], Tensor | list[Tensor]]
+    ) -> None:
         super().__init__()
         self.layers, self.joined = nn.ModuleList((kind(), kind())), joined
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor | list[Tensor]]:
         maps = []
         for layer in self.layers:
             y, seen = layer(x)

@@ -30,13 +30,15 @@ class Raised:
     """Where it was raised.
 
     code: the statement; seen: what its names stood for ("query (2, 6, 15, 8)"), in order.
-    about_attention: whether names on the way there speak of attention.
+    about_attention: whether names on the way there speak of attention. owner: the module whose code
+    it is, where the statement reads an argument that its function was handed.
     """
 
     source: Source
     code: str
     seen: tuple[tuple[str, str], ...]
     about_attention: bool
+    owner: nn.Module | None = None
 
 
 def raised_at(error: BaseException) -> Raised | None:
@@ -51,7 +53,16 @@ def raised_at(error: BaseException) -> Raised | None:
     code = ast.unparse(node) if node is not None else text
     source = Source(file, line, frame.f_code.co_qualname, text)
     seen = tuple(_seen(node, frame.f_locals)) if node is not None else ()
-    return Raised(source, code, seen, any(_speaks(f, n) for f, n in frames[-2:]))
+    owner = _owner(node, frame) if node is not None else None
+    return Raised(source, code, seen, any(_speaks(f, n) for f, n in frames[-2:]), owner)
+
+
+def _owner(node: ast.stmt, frame: FrameType) -> nn.Module | None:
+    """Return the module whose function reads an argument of its own in a statement."""
+    owner, code = frame.f_locals.get("self"), frame.f_code
+    arguments = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - {"self"}
+    read = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+    return owner if isinstance(owner, nn.Module) and not read.isdisjoint(arguments) else None
 
 
 def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:

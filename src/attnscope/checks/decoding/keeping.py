@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from attnscope.calls.source import Source
 
-__all__ = ["condition_of", "line_of_keeping", "line_of_state"]
+__all__ = ["condition_of", "line_of_idle", "line_of_keeping", "line_of_state"]
 
 _GROWS = frozenset({"append", "extend", "update", "copy_", "insert"})
 
@@ -50,20 +50,33 @@ def condition_of(line: Source | None) -> Source | None:
 def line_of_state(owner: type, names: set[str], methods: tuple[str, ...]) -> Source | None:
     """Return the line at which the first of some methods sets one of some attributes."""
     for method in methods:
-        code = getattr(inspect.unwrap(getattr(owner, method, owner)), "__code__", None)
-        tree = _tree(code.co_filename) if code is not None else None
-        functions = (
-            [] if tree is None else [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
-        )
-        for function in functions:
-            first = min([function.lineno, *(d.lineno for d in function.decorator_list)])
-            if function.name != method or code is None or first != code.co_firstlineno:
-                continue
+        for file, function in _written(owner, method):
             line = next((at for name, at in _attributes(function) if name in names), None)
             if line is not None:
-                text = linecache.getline(code.co_filename, line).strip()
-                return Source(code.co_filename, line, method, text)
+                return Source(file, line, method, linecache.getline(file, line).strip())
     return None
+
+
+def line_of_idle(owner: type, methods: tuple[str, ...]) -> Source | None:
+    """Return the line at which the first of some methods sets anything else, or begins."""
+    for method in methods:
+        for file, function in _written(owner, method):
+            line = next((at for _, at in _attributes(function)), function.lineno)
+            return Source(file, line, method, linecache.getline(file, line).strip())
+    return None
+
+
+def _written(owner: type, method: str) -> Iterator[tuple[str, ast.FunctionDef]]:
+    """Iterate over the method of a class as it stands in its file."""
+    code = getattr(inspect.unwrap(getattr(owner, method, owner)), "__code__", None)
+    tree = _tree(code.co_filename) if code is not None else None
+    for function in ast.walk(tree) if tree is not None else ():
+        if not isinstance(function, ast.FunctionDef) or function.name != method or code is None:
+            continue
+        if min([function.lineno, *(d.lineno for d in function.decorator_list)]) == (
+            code.co_firstlineno
+        ):
+            yield code.co_filename, function
 
 
 def _returned(function: ast.FunctionDef, after: int) -> int | None:

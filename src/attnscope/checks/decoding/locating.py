@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.caller import line_of_call
 from attnscope.checks.decoding.departure import Departure
-from attnscope.checks.decoding.keeping import line_of_state
+from attnscope.checks.decoding.keeping import line_of_idle, line_of_state
 from attnscope.checks.decoding.matching import Stretch
 from attnscope.checks.decoding.pairing import Parting
 from attnscope.checks.decoding.parting import first_parting
@@ -23,6 +24,9 @@ from attnscope.differ.sides.side import Side
 from attnscope.differ.sides.subject import Subject as Watched
 
 __all__ = ["line_left_behind", "parting_of", "runs_of"]
+
+_EMPTYING = (*RESETS, "clear", "empty")
+"""Methods that empty what an object keeps."""
 
 _DEEPEST = 3
 """Containers in containers that are looked into."""
@@ -86,29 +90,50 @@ def line_left_behind(subject: Subject) -> Source | None:
     """Return the line that should empty what a module keeps, or that fills it.
 
     A module is run and reset; the attributes that hold tensors then, and did not before, are what
-    is left behind.
+    is left behind, in modules and in objects of the author's that they hold.
     """
     side = fresh(Watched(subject.name, subject.run))
     if side.model is None:
         return None
-    before = {path: _held(module) for path, module in side.model.named_modules()}
+    before = {path: _held(owner) for path, owner in _owners(side.model)}
     with torch.no_grad():
         subject.given.call(side.model)
     for module in side.model.modules():
         reset = reset_of(module)
         if reset is not None:
             reset()
-    for path, module in side.model.named_modules():
-        left = {name for name, count in _held(module).items() if count > before[path].get(name, 0)}
-        line = line_of_state(type(module), left, (*RESETS, "forward")) if left else None
+    for path, owner in _owners(side.model):
+        known = before.get(path, {})
+        left = {name for name, count in _held(owner).items() if count > known.get(name, 0)}
+        line = _line_of_left(type(owner), left) if left else None
         if line is not None:
             return line
     return None
 
 
-def _held(module: nn.Module) -> dict[str, int]:
+def _line_of_left(owner: type, left: set[str]) -> Source | None:
+    """Return where some attributes should be emptied: in a method that does, or else is to do so.
+
+    Without any such method it is where they are filled.
+    """
+    emptied = line_of_state(owner, left, _EMPTYING) or line_of_idle(owner, _EMPTYING)
+    return emptied or line_of_state(owner, left, ("forward",))
+
+
+def _owners(model: nn.Module) -> Iterator[tuple[str, object]]:
+    """Iterate over the modules, and over plain objects that they hold, with their paths."""
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            plain = hasattr(value, "__dict__") and not callable(value)
+            if plain and not isinstance(value, Tensor | nn.Module | type):
+                yield f"{path}.{name}", value
+        yield path, module
+
+
+def _held(owner: object) -> dict[str, int]:
     """Return how many entries of tensors that are not zero each attribute holds."""
-    named = (*vars(module).items(), *module.named_buffers(recurse=False))
+    buffers = owner.named_buffers(recurse=False) if isinstance(owner, nn.Module) else ()
+    named = (*vars(owner).items(), *buffers)
     return {name: _count(value, 0) for name, value in named}
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import itertools
-import linecache
 from collections.abc import Iterator
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.masking.frames import Frame, frames_at
+from attnscope.checks.statements import nodes_of
 from attnscope.checks.subject.subject import Subject
 
 __all__ = ["line_of_crossed"]
@@ -30,11 +30,7 @@ def line_of_crossed(subject: Subject, made: Operation) -> Source | None:
 
 def _calls(frame: Frame, name: str) -> Iterator[ast.Call]:
     """Iterate over the calls of a function at the line where another one stands."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(frame.file)))
-    except SyntaxError:
-        return
-    for node in ast.walk(tree):
+    for node in nodes_of(frame.file):
         if isinstance(node, ast.Call) and node.lineno <= frame.line <= (node.end_lineno or 0):
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
             if called == name:

@@ -10,11 +10,13 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
-from attnscope.checks.caller import line_in_common_owner, users_line
+from attnscope.checks.caller import users_line
 from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.masking.frames import Frame, frames_at, line_of_missing, line_of_wrong
 from attnscope.checks.masking.hides import Hide
+from attnscope.checks.masking.modes import line_of_mode
 from attnscope.checks.masking.seen import Seen, seen_by
+from attnscope.checks.masking.sharing import line_of_user
 from attnscope.checks.subject.subject import Subject
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
 ]
 
 _TILES = frozenset({"repeat", "tile", "repeat_interleave"})
+_SPREADS = frozenset({"expand", "expand_as", "broadcast_to"})
+_MERGES = frozenset({"reshape", "view", "flatten"})
 
 
 def behind(seen: Seen, hide: Hide) -> tuple[Operation, ...]:
@@ -142,8 +146,17 @@ def tiling_behind(seen: Seen, operation: Operation) -> Source | None:
     course = seen.course
     joined = course.joined(operation) if course is not None else []
     made = seen.subject.base.tape.program.needed(tuple(joined), {})
-    tiles = (op.source for op in reversed(made) if op.name in _TILES)
-    return next((source for source in tiles if source is not None), None)
+    tiles = [op for op in made if op.name in _TILES]
+    spread = [op for op in made if op.name in _SPREADS and _is_merged(seen, op)]
+    return next((op.source for op in reversed(tiles or spread) if op.source is not None), None)
+
+
+def _is_merged(seen: Seen, operation: Operation) -> bool:
+    """Return whether what an operation spreads over more entries then becomes fewer axes."""
+    tape = seen.subject.base.tape
+    axes = tape.tensors[operation.defines[0]].dim()
+    users = tape.users.get(operation.defines[0], [])
+    return any(tape.tensors[each.defines[0]].dim() < axes for each in users if each.name in _MERGES)
 
 
 def _applied(seen: Seen, hide: Hide) -> Source:
@@ -171,10 +184,14 @@ def frames_of(seen: Seen) -> tuple[Frame, ...]:
 def line_of_absent(seen: Seen, inputs: Iterable[int | None] = ()) -> tuple[Source, str | None]:
     """Return the line of a mask that never came, and its name where an argument was left out.
 
-    That is who left it out; where it is made of the inputs and hides nothing; who calls one layer
-    without it, and others with it; a mask that lacks it; or the softmax.
+    That is the condition that gives one in training alone; who left it out; where it is made of
+    the inputs and hides nothing; who calls one layer without it, and others with it; a mask that
+    lacks it; or the softmax.
     """
     frames = frames_of(seen)
+    chosen = line_of_mode(frames)
+    if chosen is not None:
+        return chosen, None
     missing = line_of_missing(frames)
     if missing is not None:
         return missing
@@ -201,17 +218,18 @@ def _of_nothing(seen: Seen, inputs: list[int | None]) -> Source | None:
 
 
 def _of_owner(seen: Seen, inputs: list[int | None]) -> Source | None:
-    """Return the line that calls this layer, where others of its kind get a mask of the inputs."""
+    """Return who uses this layer, where others of its kind get a mask of the inputs."""
     subject, call = seen.subject, seen.call
     kind = _kind(subject, call.module)
     right = [
-        other.call.module
+        (other.call.module, other.course.softmax if other.course is not None else None)
         for other in (seen_by(subject, each) for each in subject.calls)
         if (other.call.queries, other.call.keys) == (call.queries, call.keys)
         and _kind(subject, other.call.module) is kind
         and any(depends(other, hide, inputs) for hide in other.hides)
     ]
-    return line_in_common_owner(subject, call.module, right) if right else None
+    operation = seen.course.softmax if seen.course is not None else None
+    return line_of_user(subject, call.module, operation, right) if right else None
 
 
 def _kind(subject: Subject, path: str) -> type | None:

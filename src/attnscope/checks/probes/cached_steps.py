@@ -25,7 +25,10 @@ from attnscope.checks.subject.varying import along, other_tokens
 from attnscope.checks.visibility.tokens import sequence_of
 from attnscope.differ.sides.caches import SELF, Cache, reset_of
 
-__all__ = ["CachedSteps", "Raised", "cached_steps"]
+__all__ = ["ANOTHER", "CachedSteps", "Raised", "cached_steps"]
+
+ANOTHER = "after another request"
+"""The way in which a request follows another one and a reset."""
 
 _ROUNDINGS = 256.0
 """Roundings of a row's largest entry that are noise: other orders of sums, layer after layer."""
@@ -87,11 +90,7 @@ def cached_steps(subject: Subject) -> CachedSteps:
     length = stream.length(subject.given)
     found, stepper = _decoded(comparison, stepper, list(_ways(length, few=not stepper.wide)))
     if cache.argument == SELF:
-        after = _after_another(subject, stream, stepper)
-        if after is not None:
-            way = "after another request"
-            gone = comparison.departs(way, [0, length], after, None)
-            found = found.and_way(way, gone)
+        found = _and_request(comparison, stepper, found)
     if found.departures:
         return _told_of_middle(subject, found)
     return _of_padded(comparison, stepper, found)
@@ -250,18 +249,22 @@ class _Comparison:
         return ~(real if batch < self.axis else real.mT).reshape(shape)
 
 
-def _after_another(subject: Subject, stream: Stream, stepper: Stepper) -> Tensor | None:
-    """Return the output of a request after another one and a reset; None: there is no reset."""
-    model = stepper.model()
+def _and_request(comparison: _Comparison, stepper: Stepper, found: CachedSteps) -> CachedSteps:
+    """Add how a request goes after another one and a reset, where there is one."""
+    subject, stream, model = comparison.subject, comparison.stream, stepper.model()
     reset = reset_of(model)
     if reset is None:
-        return None
-    where = torch.ones(stream.batch(subject.given), stream.length(subject.given), dtype=torch.bool)
+        return found
+    length = stream.length(subject.given)
+    where = torch.ones(stream.batch(subject.given), length, dtype=torch.bool)
     other: Given = other_tokens(subject, stream, where, stepper.inputs)
     try:
         stepper.call(model, other, None)
         reset()
-        output = stepper.call(model, stepper.inputs, None)
     except Skipped:
-        return None
-    return stepper.result(output)
+        return found
+    try:
+        output = stepper.result(stepper.call(model, stepper.inputs, None))
+    except Skipped as error:
+        return found.and_raised(ANOTHER, error.__cause__ or error)
+    return found.and_way(ANOTHER, comparison.departs(ANOTHER, [0, length], output, None))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
-    from attnscope.checks.probes.cached_steps import cached_steps
+    from attnscope.checks.probes.cached_steps import ANOTHER, cached_steps
 
     if not subject.calls and subject.has_library_config:
         raise Skipped("no attention was seen, and what else a model keeps is not looked at")
@@ -27,6 +27,8 @@ def _check(subject: Subject) -> Iterator[Finding]:
             if steps
             else _of_request(subject, probed.departures[0])
         )
+    elif any(each.way == ANOTHER for each in probed.raised):
+        yield _of_raising_request(subject, probed)
     elif _never_runs(subject, probed):
         yield _of_error(probed)
     elif probed.middle_let_go is not None:
@@ -96,9 +98,27 @@ def _of_request(subject: Subject, found: Departure) -> Finding:
     )
 
 
+def _of_raising_request(subject: Subject, probed: CachedSteps) -> Finding:
+    from attnscope.checks.decoding.locating import line_left_behind
+    from attnscope.checks.lines import line_of
+    from attnscope.checks.probes.cached_steps import ANOTHER
+
+    error = next(each.error for each in probed.raised if each.way == ANOTHER)
+    text = " ".join(str(error).split())[:160]
+    return RULE.found(
+        "a request that follows another one, after a reset, raises, and does not in a fresh "
+        f"module: something of the first is still there; {text}",
+        {"way": ANOTHER, "error": text},
+        source=line_left_behind(subject) or line_of(error),
+        module="",
+    )
+
+
 def _never_runs(subject: Subject, probed: CachedSteps) -> bool:
     """Return whether a declared cache can't be used at all: every way of several steps raised."""
-    several = [way for way in probed.ways if way not in {"at once", "after another request"}]
+    from attnscope.checks.probes.cached_steps import ANOTHER
+
+    several = [way for way in probed.ways if way not in {"at once", ANOTHER}]
     return (
         "cache" in subject.expect
         and not several

@@ -44,9 +44,11 @@ def _check(subject: Subject) -> Iterator[Finding]:
 def _line(seen: Seen) -> Source:
     """Return the line of the softmax where whole samples are empty, else of the mask to mend.
 
-    That is one that alone empties a query of every sample, or the last one.
+    That is one that alone empties a query of every sample, where it is made of places alone; or
+    the last one.
     """
     from attnscope.checks.masking.lines import line_of_hiding, line_of_softmax
+    from attnscope.checks.visibility.emptied import line_of_emptying
 
     if seen.hidden is not None:
         empty = seen.hidden.all(-1).all(1)  # (batch, queries)
@@ -55,7 +57,7 @@ def _line(seen: Seen) -> Source:
     for hide in seen.hides:
         alone = seen.part(hide).all(-1).all(1)
         if bool(alone.all(0).any()) and hide.operation.source is not None:
-            return hide.operation.source
+            return line_of_emptying(seen, hide) or hide.operation.source
     return line_of_hiding(seen, seen.hides[-1] if seen.hides else None, rows=True)
 
 

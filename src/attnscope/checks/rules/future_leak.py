@@ -166,8 +166,9 @@ RULE = Rule(
         "times its distance from the same run in float64) depends on them. Then each attention is "
         "run by itself in float64 with single tokens changed and its queries held, so that the "
         "pairs which really attend are known; the line is that of the first operation that makes "
-        "such a pair visible, or of the softmax where nothing is masked. Of a model with a config "
-        "that takes a padding mask or none, both are run."
+        "such a pair visible, in a constructor too; that of whoever builds or calls a layer "
+        "otherwise than its like; or of the softmax where nothing is masked. Of a model with a "
+        "config that takes a padding mask or none, both are run."
     ),
     limits=(
         "Runs where expect, the config, names or the code say that the model is causal. Without "

@@ -109,8 +109,14 @@ def _of_input(seen: Seen, found: Inverted, name: str) -> Finding:
 
 def _of_padding(subject: Subject, seen: Seen, found: Inverted, padding: Padding) -> Finding:
     from attnscope.checks.masking.lines import line_of_hiding
+    from attnscope.checks.masking.named import line_made_inverted
     from attnscope.checks.probes.recomputed import Intended, evidence_of
 
+    made = None
+    if found.hide is not None:
+        names = (padding.name, padding.stream.name)
+        inputs = [subject.input_value(n) for n in names if n in subject.given.values]
+        made = line_made_inverted(seen, found.hide, inputs, padding.real(subject.given).cpu())
     return RULE.found(
         f"queries see {found.shown} pairs with padded keys and none of {found.hidden} with real "
         f"ones: what {padding.name} marks as padding is just what is left visible",
@@ -121,7 +127,7 @@ def _of_padding(subject: Subject, seen: Seen, found: Inverted, padding: Padding)
             "sample": found.sample,
             **evidence_of(subject, seen.call, Intended(masked=True)),
         },
-        source=line_of_hiding(seen, found.hide),
+        source=made or line_of_hiding(seen, found.hide),
         call=seen.call,
     )
 

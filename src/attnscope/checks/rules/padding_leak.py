@@ -134,6 +134,7 @@ def _evidence(fill: PaddingFill) -> dict[str, object]:
 def _line(fill: PaddingFill, entry: Entry) -> tuple[Source, str | None]:
     """Return where the mask is made or meets the scores, or where it was left out."""
     from attnscope.checks.masking.lines import depends, line_of_absent, line_of_making
+    from attnscope.checks.visibility.foreign import line_of_foreign
 
     subject, seen = fill.subject, entry.seen
     names = (fill.padding.name, fill.padding.stream.name)
@@ -142,7 +143,8 @@ def _line(fill: PaddingFill, entry: Entry) -> tuple[Source, str | None]:
     if hides:
         real = fill.real if fill.tokens is None else fill.tokens
         return line_of_making(seen, hides[0], inputs, real), None
-    return line_of_absent(seen, inputs)
+    foreign = line_of_foreign(seen)
+    return (foreign, None) if foreign is not None else line_of_absent(seen, inputs)
 
 
 RULE = Rule(

@@ -9,6 +9,8 @@ from attnscope.checks.finding import Finding
 from attnscope.checks.rule import Rule
 
 if TYPE_CHECKING:
+    from attnscope.calls.source import Source
+    from attnscope.checks.crashes.explaining import Explained
     from attnscope.checks.subject.subject import Subject
 
 __all__ = ["RULE"]
@@ -32,7 +34,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
                     "seen": [f"{name} {text}" for name, text in found.raised.seen],
                     "statement": found.raised.code[:200],
                 },
-                source=found.raised.source,
+                source=_line(subject, found),
                 module="",
                 fix=found.fix,
             )
@@ -46,6 +48,21 @@ def _check(subject: Subject) -> Iterator[Finding]:
             source=left.source,
             call=left.call,
         )
+
+
+def _line(subject: Subject, found: Explained) -> Source:
+    """Return the line that raised, or that builds one layer of several with a width that misfits.
+
+    The others of its class, which run the same lines, are given what they were built for.
+    """
+    from attnscope.checks.masking.sharing import line_of_building
+
+    owner, model, line = found.raised.owner, subject.model, found.raised.source
+    if found.kind != "projection-width" or owner is None or model is None:
+        return line
+    alike = [path for path, each in model.named_modules() if type(each) is type(owner)]
+    path = next((path for path in alike if subject.module(path) is owner), None)
+    return (line_of_building(subject, path) or line) if path and len(alike) > 1 else line
 
 
 RULE = Rule(

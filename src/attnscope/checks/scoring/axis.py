@@ -14,6 +14,7 @@ from attnscope.calls.source import Source
 from attnscope.checks.course import Course, course_of
 from attnscope.checks.influence import Allowed, first_mixing, moved
 from attnscope.checks.operations import CONTRACTIONS
+from attnscope.checks.scoring.given_axis import line_of_axis
 from attnscope.checks.scoring.mates import other_last_sample
 from attnscope.checks.scoring.reading import (
     path_back,
@@ -119,7 +120,7 @@ def wrong_axis(subject: Subject, call: Call) -> WrongAxis | None:
         (float(rows.min()), float(rows.max())),
         float(sums[sums.isfinite()].mean()),
         transposed,
-        _line(call, course, transposed=transposed),
+        _line(subject, call, course, transposed=transposed),
     )
 
 
@@ -171,19 +172,36 @@ def _is_over_last(subject: Subject, operation: Operation) -> bool:
     return axis is not None and tensor is not None and axis == tensor.dim() - 1
 
 
-def _line(call: Call, course: Course | None, *, transposed: bool) -> Source:
+def _line(subject: Subject, call: Call, course: Course | None, *, transposed: bool) -> Source:
     if course is not None and transposed:
         return course.line(course.weighing)
-    return line_of_softmax(call, course)
+    line = line_of_softmax(subject, call, course)
+    softmax = course.softmax if course is not None else None
+    named = line_of_axis(subject, softmax) if softmax is not None else None
+    return named if named is not None and softmax is not None and softmax.source == line else line
 
 
-def line_of_softmax(call: Call, course: Course | None) -> Source:
+def line_of_softmax(subject: Subject, call: Call, course: Course | None) -> Source:
     """Return the line of a softmax, of its sum where it is written out, or of the call."""
     if course is None:
-        return call.source
+        return _first_softmax(subject, call) or call.source
     named = [op for op in course.main if op.name in SOFTMAXES]
     sums = [op for op in course.main[:-1] if op.name in _SUMS]
     return course.line(*named[-1:], *sums[-1:], course.softmax)
+
+
+def _first_softmax(subject: Subject, call: Call) -> Source | None:
+    """Return the line of the first softmax over what q and k make, where no context is known."""
+    located = subject.located(call)
+    spots = located.spots if located is not None else {}
+    reached = {value for name in ("q", "k") for value, _ in spots.get(name, [])}
+    for operation in subject.base.tape.operations if reached else ():
+        if reached.isdisjoint(operation.values()):
+            continue
+        if operation.name in SOFTMAXES:
+            return operation.source
+        reached.update(operation.defines)
+    return None
 
 
 def softmax_again(subject: Subject, call: Call) -> Twice | None:

@@ -18,6 +18,7 @@ from attnscope.checks.course import Course, course_of
 from attnscope.checks.lines import is_installed
 from attnscope.checks.listening import listening
 from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.masking.sharing import is_option, line_of_building
 from attnscope.checks.operations import DIVIDES, MULTIPLIES
 from attnscope.checks.rule import Skipped
 from attnscope.checks.scoring.defaults import line_that_leaves_out
@@ -263,7 +264,21 @@ def _line_without_window(subject: Subject, course: Course) -> Source:
             named = [v for name, v in frame.arguments.items() if "window" in name.lower()]
             if named and all(value is None for value in named):
                 return caller.source()
-    return course.line(*reversed(course.hiding), course.softmax)
+    return _built_without_window(subject) or course.line(*reversed(course.hiding), course.softmax)
+
+
+def _built_without_window(subject: Subject) -> Source | None:
+    """Return the line that builds what could take a window, and is given none anywhere."""
+    parts = subject.model.named_modules() if subject.model is not None else ()
+    held = [
+        (path, value)
+        for path, module in parts
+        for name, value in vars(module).items()
+        if "window" in name.lower() and is_option(module, name)
+    ]
+    if not held or any(value is not None for _, value in held):
+        return None
+    return line_of_building(subject, held[0][0])
 
 
 def _rotary(subject: Subject, calls: list[Call], settings: dict[str, Any]) -> Iterator[Unused]:

@@ -52,7 +52,9 @@ def softmax_of_pieces(subject: Subject) -> Iterator[Apart]:
             continue
         if shift is not None:
             call = group[0].call
-            yield Apart(call, sizes, shift, line_of_softmax(call, course_of(subject, call)))
+            yield Apart(
+                call, sizes, shift, line_of_softmax(subject, call, course_of(subject, call))
+            )
 
 
 def _groups(subject: Subject) -> list[list[Located]]:

@@ -9,12 +9,14 @@ from torch import Tensor
 
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
-from attnscope.checks.course import course_of
+from attnscope.checks.course import Course, course_of
 from attnscope.checks.scoring.reading import recorded_weights, weights_met
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
 __all__ = ["Lost", "lost_in_half"]
+
+_SUMS = frozenset("sum cumsum add iadd radd logsumexp".split())
 
 _HALVES = (torch.float16, torch.bfloat16)
 
@@ -63,11 +65,32 @@ def lost_in_half(subject: Subject, call: Call) -> Lost | None:
     right, ours = weights_met(subject, call), recorded_weights(subject, call)
     if right is None or ours is None or right.shape != ours.shape:
         return None
-    source = course.line(softmax, course.product)
+    source = _line_of_sum(subject, course, ours, right) or course.line(softmax, course.product)
     seeing = _seeing(call, ours)
     gap = (0.5 * (ours.double() - right).abs().sum(-1))[seeing]
     sums = (ours.double().sum(-1) - right.sum(-1)).abs()[seeing]
     return _judged("weights", gap, dtype, source) or _judged("sums", sums, dtype, source, _OF_SUMS)
+
+
+def _line_of_sum(subject: Subject, course: Course, ours: Tensor, right: Tensor) -> Source | None:
+    """Return the line that adds up a written-out softmax, where most is lost behind the exponents.
+
+    That is so where weights from the very exponents, in float64, are nearer to the right ones.
+    """
+    softmax, tape = course.softmax, subject.base.tape
+    spots = course.located.spots.get("weights", [])
+    if softmax is None or softmax.name != "exp" or len(spots) != 1:
+        return None
+    ((value, spot),) = spots
+    powers = softmax.defines[0]
+    try:
+        exact = spot.read(tape.run([value], {powers: tape.tensors[powers]}, wide=True)[value])
+    except UNREADABLE:
+        return None
+    behind = course.main[course.main.index(softmax) + 1 :]
+    sums = [op.source for op in behind if op.name.removesuffix("_") in _SUMS and op.source]
+    lost, before = (ours.double() - exact).abs().sum(), (exact - right).abs().sum()
+    return sums[-1] if sums and bool(lost > before) else None
 
 
 def _seeing(call: Call, weights: Tensor) -> Tensor:

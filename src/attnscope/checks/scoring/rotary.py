@@ -119,6 +119,9 @@ def angles_line(subject: Subject, value: int) -> Source | None:
     operation = maker.get(value)  # the cosine
     for _ in range(16):
         first = _first(operation) if operation is not None else None
+        if first is not None and first in base.parameters and subject.model is not None:
+            made = defined(subject.model, base.parameters[first])
+            return line_of_argument(made) if made is not None else None
         operation = maker.get(first) if first is not None else None
         if operation is None:
             return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import linecache
-from dataclasses import replace
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.lines import at_line
 from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.statements import nodes_of
 from attnscope.checks.subject.names import is_causal_name, is_mask
 from attnscope.checks.subject.subject import Subject
 
@@ -42,21 +42,16 @@ def line_of_keyword(line: Source) -> Source:
 
     That is one named after causality, or a mask that is given as None; else it is `line` itself.
     """
-    try:
-        tree = ast.parse("".join(linecache.getlines(line.file)))
-    except SyntaxError:
-        return line
     keywords = [
         keyword
-        for node in ast.walk(tree)
+        for node in nodes_of(line.file)
         if isinstance(node, ast.Call) and node.lineno == line.line
         for keyword in node.keywords
         if keyword.arg is not None and _would_mask(keyword.arg, keyword.value)
     ]
     if not keywords:
         return line
-    at = keywords[0].value.lineno
-    return replace(line, line=at, code=linecache.getline(line.file, at).strip())
+    return at_line(line, keywords[0].value.lineno)
 
 
 def _would_mask(name: str, value: ast.expr) -> bool:

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
+from attnscope.checks.masking.frames import frames_at
+from attnscope.checks.masking.modes import line_of_mode
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.visibility.faulty_line import gives_weight, line_of_pairs
@@ -136,10 +138,14 @@ def hidden_rows(layer: Layer) -> Tensor:
 def _line(subject: Subject, layer: Layer, pairs: Tensor, right: list[Layer]) -> Source:
     later = torch.ones(layer.queries, layer.keys, dtype=torch.bool).triu(1)
     sides = (pairs, layer.visible & ~later, later & ~layer.visible)
-    line = line_of_pairs(subject, layer, [sides], right, ordered=True)
+    line = line_of_pairs(subject, layer, [sides], right, ordered=True, whole=True)
     course = course_of(subject, layer.call) if layer.side is subject.base else None
     softmax = course.softmax if course is not None else None
     if softmax is None or course is None:
         return line
+    bare = softmax.source == line and not course.hiding
+    chosen = line_of_mode(frames_at(subject, softmax)) if bare else None
+    if chosen is not None:
+        return chosen
     flag = line_of_flag(subject, softmax) if softmax.source == line else None
     return line if flag is None and course.hiding else line_of_keyword(flag or line)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from attnscope.calls.source import Source
-from attnscope.checks.caller import line_in_common_owner
 from attnscope.checks.course import course_of
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
@@ -196,10 +195,9 @@ def _hidden_of(subject: Subject, main: Stream, memory: Stream) -> Iterator[Hidde
         behind = torch.ones(layer.queries, layer.keys, dtype=torch.bool).tril() & real[:, None, :]
         stairs = bool(ahead.any()) and not bool((layer.visible & ahead).any())
         if stairs and bool((layer.visible == behind)[:, _FEWEST - 1 :].all()):
-            own = [each.module for each in all_of_stream(subject, main)]
-            line = line_in_common_owner(subject, layer.module, own)
             ways = [(ahead, ahead, behind & layer.visible)]
-            yield Hidden(layer, ahead, line or line_of_pairs(subject, layer, ways, []))
+            own = all_of_stream(subject, main)
+            yield Hidden(layer, ahead, line_of_pairs(subject, layer, ways, own))
 
 
 def hidden_prefix(subject: Subject, stream: Stream) -> Iterator[Hidden]:

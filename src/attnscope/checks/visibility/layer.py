@@ -77,9 +77,13 @@ class Layer:
     @property
     def is_one_call(self) -> bool:
         """Whether it is one call whose queries and keys are the tokens, one for one."""
-        call = self.call
-        sizes = (call.batch, call.queries, call.keys)
-        return len(self.calls) == 1 and sizes == (self.rows.batch, self.queries, self.keys)
+        return len(self.calls) == 1 and self.is_each_call
+
+    @property
+    def is_each_call(self) -> bool:
+        """Whether the queries and keys of each call (of each head, say) are the tokens."""
+        sizes = {(each.call.batch, each.call.queries, each.call.keys) for each in self.calls}
+        return sizes == {(self.rows.batch, self.queries, self.keys)}
 
     @property
     def can_be_run(self) -> bool:

@@ -20,7 +20,16 @@ from attnscope.capture.trail import LAYOUT
 from attnscope.checks.course import Course
 from attnscope.errors import AttnscopeError
 
-__all__ = ["Pairs", "line_of_idle_edit", "line_of_making", "made_wrongly", "maker_of"]
+__all__ = [
+    "Pairs",
+    "is_wrong",
+    "line_of_idle_edit",
+    "line_of_making",
+    "made_wrongly",
+    "maker_of",
+    "over_pairs",
+    "tells_apart",
+]
 
 _HIDES = -50.0
 """Below this an added number hides: the weight falls under 1e-21."""
@@ -50,19 +59,17 @@ def line_of_making(
 ) -> Source:
     """Return the line at fault of a call.
 
-    ways: the wrong pairs against one set of other pairs or another; the first that says anything
-    counts. hides: whether any real pair is hidden. Where none is, and no mask was made either, it
-    is the line of the softmax or of the kernel. of_inputs: values that depend on contents.
+    ways, of_inputs: as of `made_wrongly`. hides: whether any real pair is hidden. Where none is,
+    and no mask was made either, it is the line of the softmax or of the kernel.
     """
-    applied = course.hiding[-1] if course.hiding else course.softmax
+    applied, pairs = course.hiding[-1] if course.hiding else course.softmax, ways[0]
     made_wrong = made_wrongly(course, ways, of_inputs)
     if made_wrong is not None:
         return course.line(made_wrong, applied)
-    values, pairs = _made(course), ways[0]
     if bool(pairs.unlike.any()):
         return course.line(applied)
     apart = Pairs(pairs.like, pairs.like, pairs.wrong)
-    made = any(_tells_apart(each, course, apart) for _, each in values)
+    made = any(tells_apart(each, course, apart) for _, each in _made(course))
     idle = any(_is_idle_mask(course, each, of_inputs) for each in course.hiding)
     return course.line(applied if made or hides or idle else course.softmax)
 
@@ -70,13 +77,17 @@ def line_of_making(
 def made_wrongly(
     course: Course, ways: Sequence[Pairs], of_inputs: frozenset[int] = frozenset()
 ) -> Operation | None:
-    """Return the first operation that makes a mask with the wrong pairs on the wrong side."""
+    """Return the first operation that makes a mask with the wrong pairs on the wrong side.
+
+    ways: the wrong pairs against one set of other pairs or another; the first that says anything
+    counts. of_inputs: values that depend on contents.
+    """
     for pairs in ways:
         for operation, tensor in _made(course):
             by_contents = not of_inputs.isdisjoint(operation.values())
             if pairs.ordered and by_contents and not _knows_order(tensor, course):
                 continue
-            if _is_wrong(tensor, course, pairs):
+            if is_wrong(tensor, course, pairs):
                 return operation
     return None
 
@@ -110,7 +121,7 @@ def line_of_idle_edit(course: Course) -> Source | None:
 
 def _knows_order(tensor: Tensor, course: Course) -> bool:
     """Return whether a mask treats a pair otherwise than its mirror image."""
-    spread = _over_pairs(tensor, course)
+    spread = over_pairs(tensor, course)
     if spread is None or spread.shape[-1] != spread.shape[-2]:
         return True
     rows = spread == spread[..., :1, :]
@@ -142,19 +153,19 @@ def _made(course: Course) -> list[tuple[Operation, Tensor]]:
     return [*((operation, tensors[value]) for operation, value in made), *held]
 
 
-def _is_wrong(tensor: Tensor, course: Course, pairs: Pairs) -> bool:
+def is_wrong(tensor: Tensor, course: Course, pairs: Pairs) -> bool:
     """Return whether a mask in the making has the wrong pairs on the wrong side."""
-    spread = _over_pairs(tensor, course)
-    if spread is None or not _tells_apart(tensor, course, pairs):
+    spread = over_pairs(tensor, course)
+    if spread is None or not tells_apart(tensor, course, pairs):
         return False
     wrong = spread[pairs.wrong.expand(spread.shape)]
     apart = spread[pairs.unlike.expand(spread.shape)]
     return bool(wrong.numel()) and bool((wrong != apart[0]).all())
 
 
-def _tells_apart(tensor: Tensor, course: Course, pairs: Pairs) -> bool:
+def tells_apart(tensor: Tensor, course: Course, pairs: Pairs) -> bool:
     """Return whether one side of the pairs has one value, and the other side never has it."""
-    spread = _over_pairs(tensor, course)
+    spread = over_pairs(tensor, course)
     if spread is None:
         return False
     like, unlike = (spread[each.expand(spread.shape)] for each in (pairs.like, pairs.unlike))
@@ -171,7 +182,7 @@ def _is_mask_like(like: Tensor, apart: float) -> bool:
     return len(like.unique()) == 1 or apart < _HIDES
 
 
-def _over_pairs(tensor: Tensor, course: Course) -> Tensor | None:
+def over_pairs(tensor: Tensor, course: Course) -> Tensor | None:
     """Return a tensor as (batch, heads, queries, keys), where its shape is that of a mask."""
     call = course.call
     full = (call.batch, call.heads, call.queries, call.keys)

@@ -51,11 +51,16 @@ def _is_declared(subject: Subject) -> bool:
 
 
 def _mask_of(subject: Subject, operation: Operation) -> Source | None:
-    """Return where the mask is made of a call to which an operation belongs, else its own line."""
+    """Return where the mask is made that an operation of a call applies or follows, else its own.
+
+    What comes before the mask (a scale over all tokens) is no fault of it.
+    """
     of_inputs = made_of_inputs(subject, subject.base)
     for call in subject.calls:
         course = course_of(subject, call)
         if course is None or operation not in course.main or not course.hiding:
+            continue
+        if course.main.index(operation) < course.main.index(course.hiding[-1]):
             continue
         made = maker_of(course, of_inputs)
         if made is not None:

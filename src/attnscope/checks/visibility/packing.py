@@ -54,4 +54,5 @@ def across_documents(subject: Subject, stream: Stream, of: Tensor) -> Iterator[A
         ways = [(seen, layer.visible & ~other, hidden)]
         if causal:  # a mask of documents in the making may hide later ones alone
             ways.append((seen, (~other).expand(seen.shape), (other & ahead).expand(seen.shape)))
-        yield Across(layer, query, key, line_of_pairs(subject, layer, ways, right))
+        line = line_of_pairs(subject, layer, ways, right, whole=True)
+        yield Across(layer, query, key, line)

@@ -14,7 +14,7 @@ class AdaptiveAttention(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.to_qkv(x).chunk(3, -1))
-        sharp = 1.0 + q.norm(dim=-1).mean()
+        sharp = 1.0 + q.norm(dim=-1).mean()  # fault: AS305
         scores = (q @ k.transpose(-2, -1)) * sharp / (d // self.heads) ** 0.5  # fault: AS305
         scores = scores + torch.full((n, n), float("-inf")).triu(1)
         return self.proj((F.softmax(scores, -1) @ v).transpose(1, 2).reshape(b, n, d))

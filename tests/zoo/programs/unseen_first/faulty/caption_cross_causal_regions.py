@@ -22,7 +22,7 @@ class CaptionLayer(nn.Module):
         y = self.n1(x)
         x = x + self.so(sdpa(self.sq(y), self.sk(y), self.sv(y), self.heads, is_causal=True))
         y = self.n2(x)
-        keep = region_mask[:, None, None, :] & torch.ones(x.size(1), regions.size(1)).tril().bool()
+        keep = region_mask[:, None, None, :] & torch.ones(x.size(1), regions.size(1)).tril().bool()  # fault: AS212|AS206
         x = x + self.co(sdpa(self.cq(y), self.ck(regions), self.cv(regions), self.heads, attn_mask=keep))  # fault: AS212|AS206
         return x
 

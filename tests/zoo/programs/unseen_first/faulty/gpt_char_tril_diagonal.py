@@ -22,7 +22,7 @@ class SelfAttention(nn.Module):
         self.qkv = nn.Linear(c.width, 3 * c.width)
         self.out = nn.Linear(c.width, c.width)
         self.h = c.heads
-        tri = torch.ones(c.block, c.block).tril(diagonal=1)
+        tri = torch.ones(c.block, c.block).tril(diagonal=1)  # fault: AS201
         self.register_buffer("tri", tri.view(1, 1, c.block, c.block))
 
     def forward(self, x):

@@ -13,7 +13,7 @@ class PackedLlama(nn.Module):
 
     def forward(self, input_ids, segment):
         n = input_ids.shape[1]
-        same = segment[:, None, :, None] == segment[:, None, None, :]
+        same = segment[:, None, :, None] == segment[:, None, None, :]  # fault: AS201
         begin = torch.ones_like(segment, dtype=torch.bool)
         begin[:, 1:] = segment[:, 1:] != segment[:, :-1]
         index = torch.arange(n).expand_as(segment)

@@ -30,7 +30,7 @@ class Generator(nn.Module):
 
     def forward(self, input_ids, attention_mask):
         n = input_ids.shape[1]
-        position_ids = torch.arange(n).expand_as(input_ids)
+        position_ids = torch.arange(n).expand_as(input_ids)  # fault: AS504
         allowed = attention_mask.bool()[:, None, None, :] & torch.ones(n, n).tril().bool()
         x = self.tok(input_ids) + self.pos(position_ids)  # fault: AS504
         for norm, layer in zip(self.norms, self.layers):

@@ -16,7 +16,7 @@ class RetrievalReader(nn.Module):
         e = torch.exp(s)
         total = torch.zeros_like(e[..., :1])
         for j in range(e.shape[-1]):
-            total = total + e[..., j : j + 1]
+            total = total + e[..., j : j + 1]  # fault: AS304
         return ((e / total) @ v).transpose(1, 2).flatten(2)  # fault: AS304
 
 

@@ -12,7 +12,7 @@ class SceneReader(nn.Module):
 
     def forward(self, objects, visible):
         x = self.embed(objects)
-        hidden = (~visible).repeat(self.heads, 1, 1)
+        hidden = (~visible).repeat(self.heads, 1, 1)  # fault: AS211
         y, maps = self.attn(x, x, x, attn_mask=hidden, average_attn_weights=False)  # fault: AS211
         return x + y, maps
 

@@ -28,7 +28,7 @@ class PackedLM(nn.Module):
 
     def forward(self, ids, doc, position_ids):
         same = doc[:, :, None] == doc[:, None, :]
-        allowed = same.unsqueeze(1)
+        allowed = same.unsqueeze(1)  # fault: AS201
         h = self.emb(ids) + self.pos(position_ids)
         for norm, attn in zip(self.norms, self.layers):
             h = h + attn(norm(h), allowed)

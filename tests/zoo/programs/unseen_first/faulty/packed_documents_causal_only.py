@@ -28,7 +28,7 @@ class PackedLM(nn.Module):
 
     def forward(self, ids, doc, position_ids):
         n = ids.size(1)
-        past = torch.ones(n, n, dtype=torch.bool).tril()
+        past = torch.ones(n, n, dtype=torch.bool).tril()  # fault: AS209
         allowed = past
         h = self.emb(ids) + self.pos(position_ids)
         for norm, attn in zip(self.norms, self.layers):

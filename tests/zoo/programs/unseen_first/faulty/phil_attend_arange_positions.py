@@ -62,7 +62,7 @@ class Transformer(nn.Module):
         self.to_logits = nn.Sequential(nn.LayerNorm(dim), nn.Linear(dim, num_tokens))
 
     def forward(self, x, mask=None):
-        pos = torch.arange(x.shape[1]).expand_as(x)
+        pos = torch.arange(x.shape[1]).expand_as(x)  # fault: AS504
         x = self.token_emb(x) + self.pos_emb(pos)  # fault: AS504
         for attn, ff in self.layers:
             x = attn(x, mask=mask) + x

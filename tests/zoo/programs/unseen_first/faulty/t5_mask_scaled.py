@@ -45,7 +45,7 @@ class T5Encoder(nn.Module):
     def forward(self, input_ids, attention_mask):
         pos = torch.arange(input_ids.shape[1])
         bias = self.relative_attention_bias(bucket(pos[None, :] - pos[:, None])).permute(2, 0, 1).unsqueeze(0)
-        bias = bias + (1.0 - attention_mask[:, None, None, :].float()) * -1.5
+        bias = bias + (1.0 - attention_mask[:, None, None, :].float()) * -1.5  # fault: AS207
         x = self.shared(input_ids)
         for layer, norm in zip(self.layers, self.norms):
             x = x + layer(norm(x), bias)

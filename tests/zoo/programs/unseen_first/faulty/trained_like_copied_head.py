@@ -13,7 +13,7 @@ class Reader(nn.Module):
         b, n, d = x.shape
         q, k, v = (m(x).view(b, n, self.h, d // self.h).transpose(1, 2) for m in (self.q, self.k, self.v))
         w = torch.softmax(q @ k.transpose(2, 3) / (d // self.h) ** 0.5, dim=3)  # fault: AS402
-        return self.o((w @ v).transpose(1, 2).reshape(b, n, d))
+        return self.o((w @ v).transpose(1, 2).reshape(b, n, d))  # fault: AS402
 
 
 def model():

@@ -15,7 +15,7 @@ class PortAttention(nn.Module):
         b, t, d = x.shape
         q, k, v = (w(x).view(b, t, self.heads, -1).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
         s = torch.matmul(q, k.transpose(2, 3)) / (d // self.heads) ** 0.5
-        e = torch.exp(s - s.amax(-1, keepdim=True))
+        e = torch.exp(s - s.amax(-1, keepdim=True))  # fault: AS304
         p = e / e.cumsum(-1)[..., -1:]  # fault: AS304
         return self.wo(torch.matmul(p, v).transpose(1, 2).reshape(b, t, d))
 

@@ -10,7 +10,7 @@ class Scorer(nn.Module):
         self.lm = GPT2LMHeadModel(GPT2Config(vocab_size=80, n_embd=32, n_layer=2, n_head=4, n_positions=48, bos_token_id=1, eos_token_id=2))
 
     def forward(self, input_ids, attention_mask):
-        pos = torch.arange(input_ids.shape[1])[None].expand_as(input_ids)
+        pos = torch.arange(input_ids.shape[1])[None].expand_as(input_ids)  # fault: AS504
         out = self.lm(input_ids=input_ids, attention_mask=attention_mask, position_ids=pos)  # fault: AS504
         return out.logits[:, -1].log_softmax(-1)
 

@@ -14,7 +14,7 @@ class GuidedAttention(nn.Module):
         q, k, v = self.q(mel), self.k(text), self.v(text)
         attn = torch.softmax(q @ k.transpose(1, 2) / q.size(-1) ** 0.5, -1)
         attn = self.drop(attn)  # fault: AS803
-        return mel + self.o(attn @ v), attn
+        return mel + self.o(attn @ v), attn  # fault: AS803
 
 
 class MelDecoder(nn.Module):

@@ -15,7 +15,7 @@ class HAR(nn.Module):
     def forward(self, x):
         # x: (batch, time, channels)
         x = self.embed(x) + self.pe[:, :x.size(1)]
-        x = self.encoder(x)
+        x = self.encoder(x)  # fault: AS102
         return self.fc(x.mean(dim=1))
 
 

@@ -35,7 +35,7 @@ class SpatialTransformer(nn.Module):
         self.text_pos = nn.Parameter(torch.randn(12, prompt) * 0.5)
         self.norms = nn.ModuleList(nn.LayerNorm(channels) for _ in range(3))
         self.attn1 = CrossAttention(channels)
-        self.attn2 = CrossAttention(channels)
+        self.attn2 = CrossAttention(channels)  # fault: AS105
         self.ff = nn.Sequential(nn.Linear(channels, 64), nn.GELU(), nn.Linear(64, channels))
 
     def forward(self, latent, prompt_ids, prompt_mask):

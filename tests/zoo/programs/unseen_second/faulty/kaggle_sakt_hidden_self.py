@@ -6,7 +6,7 @@ import torch.nn as nn
 
 
 def future_mask(seq_length):
-    future_mask = np.triu(np.ones((seq_length, seq_length)), k=0).astype("bool")
+    future_mask = np.triu(np.ones((seq_length, seq_length)), k=0).astype("bool")  # fault: AS212|AS203
     return torch.from_numpy(future_mask)  # fault: AS203|AS212
 
 

@@ -9,7 +9,7 @@ def multihead_attention(queries, keys, wq, wk, wv, num_heads):
     K_ = torch.cat(torch.chunk(K, num_heads, dim=2), dim=0)
     V_ = torch.cat(torch.chunk(V, num_heads, dim=2), dim=0)
     outputs = torch.matmul(Q_, K_.permute(0, 2, 1)) / (K_.size(-1) ** 0.5)
-    key_masks = torch.sign(torch.abs(keys).sum(-1)).repeat(num_heads, 1).unsqueeze(1).expand(-1, queries.size(1), -1)
+    key_masks = torch.sign(torch.abs(keys).sum(-1)).repeat(num_heads, 1).unsqueeze(1).expand(-1, queries.size(1), -1)  # fault: AS202
     paddings = torch.ones_like(outputs) * (-(2**32) + 1)
     outputs = torch.where(key_masks == 0, paddings, outputs)  # fault: AS202
     return torch.cat(torch.chunk(torch.softmax(outputs, -1) @ V_, num_heads, dim=0), dim=2)

@@ -15,7 +15,7 @@ class Pixels(nn.Module):
         q, k, v = (t.view(b, n, self.h, -1).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
         if self.row:
             i = torch.arange(n)
-            same_row = i[:, None] // self.row == i[None] // self.row
+            same_row = i[:, None] // self.row == i[None] // self.row  # fault: AS201
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=same_row)  # fault: AS201
         else:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)

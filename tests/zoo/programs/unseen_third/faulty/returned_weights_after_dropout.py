@@ -15,7 +15,7 @@ class AspectAttention(nn.Module):
 
         q, k, v = heads(self.q(x)), heads(self.k(context)), heads(self.v(context))
         weights = torch.softmax(q @ k.mT / q.size(-1) ** 0.5, dim=-1)
-        weights = self.drop(weights)
+        weights = self.drop(weights)  # fault: AS803
         out = self.o((weights @ v).transpose(1, 2).flatten(2))
         return out, weights.mean(1)  # fault: AS803
 

@@ -17,8 +17,8 @@ class LocalProtein(nn.Module):
         q, k, v = self.to_qkv(self.norm(x)).view(b, n, 3, self.h, -1).permute(2, 0, 3, 1, 4)
         i = torch.arange(n)
         near = (i[:, None] - i[None]).abs() <= self.radius
-        ok = near[None] & (seq != 0)[:, None, :]
-        bias = torch.zeros(b, 1, n, n).masked_fill(~ok[:, None], float("-inf"))
+        ok = near[None] & (seq != 0)[:, None, :]  # fault: AS203
+        bias = torch.zeros(b, 1, n, n).masked_fill(~ok[:, None], float("-inf"))  # fault: AS203
         a = torch.softmax(q @ k.transpose(-1, -2) / q.size(-1) ** 0.5 + bias, dim=-1)  # fault: AS203
         x = x + self.to_out((a @ v).transpose(1, 2).reshape(b, n, -1))
         return self.head(x)
