@@ -18,10 +18,10 @@ __all__ = ["lost_at", "made_before", "whole_of"]
 
 _COMPARES = frozenset("eq ne lt le gt ge".split())
 
-_TURNS = LAYOUT | frozenset(
-    "eq ne invert bitwise_not logical_not rsub masked_fill zeros_like".split()
-)
-"""Operations that give what a mask says another form."""
+_WORDS = frozenset("eq ne invert bitwise_not logical_not rsub masked_fill zeros_like".split())
+"""Operations that say what a mask says in other numbers."""
+
+_TURNS = LAYOUT | _WORDS
 
 
 def made_before(
@@ -132,13 +132,17 @@ def _masks(course: Course, applied: Operation) -> list[int]:
 
 
 def _handed(course: Course, value: int, applied: Source) -> Operation | None:
-    tape = course.tape
+    """Return what makes a mask, but for its layout where it is applied or said in other words."""
+    tape, beside = course.tape, set[str]()
     maker = tape.maker.get(value)
     for _ in range(16):
         if maker is None or maker.source is None:
             return None
-        there = (maker.source.file, maker.source.function) == (applied.file, applied.function)
-        if not there or maker.name.removesuffix("_") not in _TURNS:
+        source, name = maker.source, maker.name.removesuffix("_")
+        there = (source.file, source.function) == (applied.file, applied.function)
+        if name not in (_TURNS if there or str(source) in beside else _WORDS):
             return maker
+        if name in _WORDS:
+            beside.add(str(source))
         maker = next((m for v in maker.values() if (m := tape.maker.get(v)) is not None), None)
     return None
