@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -185,3 +186,25 @@ def test_the_weights_themselves_are_right() -> None:
 
 def test_keys_before_queries_are_right_where_the_whole_code_has_them_so() -> None:
     assert not found("AS803", KeysFirst(), features())
+
+
+class Intermediates(ByHand):
+    """What is handed out says by its name what it is."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+
+    def forward(self, x: Tensor) -> tuple[Tensor, dict[str, Any]]:  # type: ignore[override]
+        b, n, d = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        scores = q @ k.mT * 8**-0.5
+        y = self.out((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, n, d))
+        return y, {"attn_intermediates": {self.name: scores, "values": v, "cached_kv": (k, v)}}
+
+
+@pytest.mark.parametrize(
+    ("name", "fires"), [("qk_similarities", False), ("pre_softmax_attn", False), ("attn", True)]
+)
+def test_a_name_that_says_what_it_is_promises_no_weights(name: str, fires: bool) -> None:  # noqa: FBT001  a case
+    assert bool(found("AS803", Intermediates(name), features(batch=2))) is fires

@@ -26,8 +26,16 @@ from attnscope.differ.sides.side import Side
 __all__ = ["Returned", "returned_otherwise"]
 
 _NAMED = re.compile(r"attn|attention|align|weights$|maps?$")
-_NOT_WEIGHTS = re.compile(r"hidden|state|output$|mask|embed|logits|loss|cache|past")
-_ASKED = re.compile(r"^(need_weights|output_attentions|return_(attn|attention|weights|attentions))")
+_OTHERWISE = re.compile(
+    r"hidden|state|output$|mask|embed|logits|loss|cache|past|pre_?softmax|similarit|bias|"
+    r"(^|_)(qk|kv)(_|$)|values?$|keys?$|quer(y|ies)$"
+)
+"""Names of what is no weights, wherever it stands."""
+
+_ASKED = re.compile(
+    r"^(need_weights|output_attentions|return_(attn|attention|weights|attentions)"
+    r"(?!.*(loss|logit|mask|bias)))"
+)
 _PER_HEAD = re.compile(
     r"(every|each|per|all)\s+(the\s+)?(attention\s+)?heads?|batch,\s*\w*heads|map per head",
     re.IGNORECASE,
@@ -202,26 +210,27 @@ def _candidates(output: Any) -> Iterator[tuple[str, Tensor, bool]]:
 
 
 def _leaves(value: Any, where: str, *, named: bool) -> Iterator[tuple[str, Tensor, bool]]:
+    """Iterate over the tensors of an output but those whose name says that they are no weights."""
     if isinstance(value, Tensor):
         yield where, value, named
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{where}.{key}", named=named or _is_named(str(key)))
-    elif isinstance(value, tuple) and hasattr(value, "_fields"):
-        for key in value._fields:
-            item = getattr(value, key)
-            yield from _leaves(item, f"{where}.{key}", named=named or _is_named(key))
-    elif isinstance(value, (tuple, list)):
+        return
+    fields = _fields(value)
+    for key, item in fields or ():
+        if not _OTHERWISE.search(key.lower()):
+            own = named or bool(_NAMED.search(key.lower()))
+            yield from _leaves(item, f"{where}.{key}", named=own)
+    if fields is None and isinstance(value, (tuple, list)):
         for at, item in enumerate(value):
             yield from _leaves(item, f"{where}[{at}]", named=named)
-    elif hasattr(value, "__dataclass_fields__"):
-        for key in value.__dataclass_fields__:
-            item = attribute(value, key)
-            yield from _leaves(item, f"{where}.{key}", named=named or _is_named(key))
 
 
-def _is_named(key: str) -> bool:
-    return bool(_NAMED.search(key.lower())) and not _NOT_WEIGHTS.search(key.lower())
+def _fields(value: Any) -> list[tuple[str, Any]] | None:
+    """Return the names and values of a mapping, a named tuple or a dataclass; None: of another."""
+    if isinstance(value, Mapping):
+        return [(str(key), item) for key, item in value.items()]
+    names = getattr(value, "_fields", None) if isinstance(value, tuple) else None
+    names = names or getattr(value, "__dataclass_fields__", None)
+    return None if names is None else [(name, attribute(value, name)) for name in names]
 
 
 def _says_per_head(subject: Subject) -> bool:
