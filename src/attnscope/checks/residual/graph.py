@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from typing import Any
+
+from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.capture.tape import Tape
@@ -18,6 +21,7 @@ __all__ = [
     "free_values",
     "learning",
     "needed_by_outputs",
+    "node_of",
     "output_values",
     "parameters_on",
     "projection_of",
@@ -139,3 +143,11 @@ def free_values(subject: Subject) -> set[int]:
         if operation.name in _COMPARES and not moved.isdisjoint(operation.needs):
             moved.update(operation.defines)
     return set(tape.tensors) - _moved(tape, moved)
+
+
+def node_of(tensor: Tensor) -> Any:
+    """Return the node of autograd that made a tensor; None: it has none that may be asked for."""
+    try:
+        return tensor.grad_fn
+    except RuntimeError:  # a view that was made without a graph, of what was then written to
+        return None

@@ -14,7 +14,7 @@ from torch.autograd.function import BackwardCFunction
 from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.course import course_of
-from attnscope.checks.residual.graph import STEPS, behind
+from attnscope.checks.residual.graph import STEPS, behind, node_of
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
@@ -86,17 +86,9 @@ def _result(subject: Subject, call: Call) -> int | None:
         if operation.name.rstrip("_") in _REPLACED:
             return None
         for value in operation.defines:
-            if isinstance(_maker(tape.tensors[value]), BackwardCFunction):
+            if isinstance(node_of(tape.tensors[value]), BackwardCFunction):
                 return value
     return None
-
-
-def _maker(tensor: Tensor) -> object:
-    """Return the node of autograd that made a tensor; None: it has none that may be asked for."""
-    try:
-        return tensor.grad_fn
-    except RuntimeError:  # a view that was made without a graph, of what was then written to
-        return None
 
 
 def _given(subject: Subject, value: int) -> int | None:
@@ -154,7 +146,7 @@ def _difference(subject: Subject, start: int, end: int, way: Tensor, cotangent: 
 
 def _named(result: Tensor) -> tuple[str, Source | None]:
     """Return the name of the function that made a result, and the line of its backward."""
-    kind = getattr(type(_maker(result)), "_forward_cls", None)
+    kind = getattr(type(node_of(result)), "_forward_cls", None)
     if kind is None:
         return "a function", None
     try:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from attnscope.calls.held import storage_key
 from attnscope.calls.source import Source
 from attnscope.checks.definitions import defined
+from attnscope.checks.residual.graph import node_of
 from attnscope.checks.statements import enclosing, first_where, mentions
 from attnscope.checks.subject.code import own_classes
 from attnscope.checks.subject.libraries import is_of_library
@@ -98,7 +99,7 @@ def _strangers(subject: Subject, model: nn.Module) -> dict[int, Tensor]:
 
 def _leaves(outputs: Any) -> Iterator[Tensor]:
     """Iterate over the tensors that autograd would give a gradient to."""
-    waiting = [each.grad_fn for each in outputs if each.grad_fn is not None]
+    waiting = [node for each in outputs if (node := node_of(each)) is not None]
     seen = set()
     while waiting:
         node = waiting.pop()
