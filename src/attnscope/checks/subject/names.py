@@ -15,6 +15,7 @@ __all__ = [
     "is_lengths",
     "is_mask",
     "is_memory",
+    "is_of_layers",
     "is_past",
     "is_positions",
     "is_segments",
@@ -45,6 +46,7 @@ _MEMORY = re.compile(
 )
 _MAIN = re.compile(r"^(tgt|target|decoder_|query|queries|q$|x$|hidden|latents?)")
 _PAST = re.compile(r"past|cache|^mems?$|kv_?cache|^state$|layer_past|prev_?kv|incremental")
+_OF_LAYERS = re.compile(r"^mem(s|ory|ories)?$|past|cache|^state|^hidden$|^h_?0$|^hx$")
 _POSITIONS = re.compile(r"pos(ition)?s?(_ids?)?$|^position|_positions$|^offset")
 _SEGMENTS = re.compile(
     r"doc(ument)?s?(_ids?)?$|(seg|segment)s?(_ids?)?$|sequence_ids?$|token_type|packed"
@@ -101,6 +103,14 @@ def is_segments(name: str) -> bool:
 def is_past(name: str) -> bool:
     """Return whether a name is that of a cache."""
     return bool(_PAST.search(name.lower()))
+
+
+def is_of_layers(name: str) -> bool:
+    """Return whether a name is that of what single layers keep, which may come in one tensor.
+
+    Its axes are (layers, batch, …) then, as those of a state of `torch.nn.GRU` are.
+    """
+    return bool(_OF_LAYERS.search(name.lower()))
 
 
 def is_label(name: str) -> bool:

@@ -145,7 +145,8 @@ class _Reader:
         )
         if tensor.dtype == torch.bool or named:
             return None
-        if habits.is_past(name) or name in {
+        stacked = tensor.dim() > 3 and habits.is_of_layers(name)
+        if stacked or habits.is_past(name) or name in {
             self.expect.get(k) for k in ("positions", "documents", "cache")
         }:
             return None
@@ -280,6 +281,8 @@ class _Reader:
                 if size == batch and axis not in along
             ]
             first = streams[0].batch_axis or 0
+            if tensor.dim() > 2 and free[:2] == [0, 1] and habits.is_of_layers(name):
+                free.remove(0)  # as many layers as samples
             if free and tensor.dim() > 0 and (batch > 1 or tensor.dim() > 1):
                 batch_axes[name] = first if first in free and tensor.dim() > 1 else free[0]
         for stream in streams:
