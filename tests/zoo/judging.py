@@ -128,7 +128,6 @@ def judge(file: Path, select: Sequence[str] = ()) -> Verdict:
     import torch
 
     from attnscope.checks.entry import check
-    from attnscope.checks.placing import at_maker
     from attnscope.targets import importing_from, resolve
 
     torch.set_num_threads(1)
@@ -139,9 +138,13 @@ def judge(file: Path, select: Sequence[str] = ()) -> Verdict:
         target = resolve(str(file))
         with importing_from(target.folder):
             report = check(
-                target.model, target.inputs, expect=target.expect, select=select, name=target.name
+                target.model,
+                target.inputs,
+                expect=target.expect,
+                select=select,
+                name=target.name,
+                maker=target.maker,
             )
-        report = at_maker(report, target.maker)
     except Exception as error:  # noqa: BLE001  whatever it is, it is a verdict
         text = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
         return Verdict(file, truth, seconds=time.perf_counter() - began, error=text)

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 from torch.nn.parameter import is_lazy
 
+from attnscope.calls.source import Source
 from attnscope.checks.attributes import attribute
 from attnscope.checks.engine import run_rules
 from attnscope.checks.expect import read_expect
@@ -26,7 +27,7 @@ from attnscope.errors import InputError
 __all__ = ["check"]
 
 
-def check(
+def check(  # noqa: PLR0913  options that are given by name
     model: Callable[..., Any],
     inputs: Any = None,
     *,
@@ -36,6 +37,7 @@ def check(
     name: str = "",
     announce: Callable[[str], None] = lambda _message: None,
     seed: int = 0,
+    maker: Source | None = None,
 ) -> Report:
     """Run the rules on a model and return what is wrong with its attention.
 
@@ -51,6 +53,8 @@ def check(
         name: what to call it in messages.
         announce: told, in words, what is being done.
         seed: of all random numbers.
+        maker: the line that makes the model: where it is a library's own, findings are put there;
+            None: at the line that asks for the check.
 
     Raises:
         InputError: the inputs, or `expect`, can't be used.
@@ -84,7 +88,8 @@ def check(
     _refuse_nested(subject)
     with versions_kept(rewritable(model, subject.given.values)):
         report = run_rules(subject, rules)
-    return at_maker(report, asking_line()) if is_of_library(model) else report
+    asker = asking_line() if is_of_library(model) else None
+    return at_maker(report, maker or asker)
 
 
 def _refuse_unknown_names(subject: Subject) -> None:

@@ -125,7 +125,6 @@ def _checked(target: str, words: dict[str, Any], asked: Asked, settings: Setting
     import torch
 
     from attnscope.checks.entry import check
-    from attnscope.checks.placing import at_maker
     from attnscope.checks.silencing import silence, write_baseline
     from attnscope.cli.progress import Progress
     from attnscope.targets import Wishes, importing_from, resolve
@@ -152,8 +151,8 @@ def _checked(target: str, words: dict[str, Any], asked: Asked, settings: Setting
                 name=found.name,
                 announce=progress.now,
                 seed=_SEED,
+                maker=found.maker,
             )
-        report = at_maker(report, found.maker)
         result = silence(report, settings, Path.cwd(), model=found.model)
         if asked.write_baseline is not None:
             count = write_baseline(result, asked.write_baseline, Path.cwd())

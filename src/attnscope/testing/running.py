@@ -61,7 +61,6 @@ def run(asked: Asked) -> Report:
     import torch
 
     from attnscope.checks.entry import check
-    from attnscope.checks.placing import at_maker
     from attnscope.targets import importing_from
 
     devices = list(range(torch.cuda.device_count()))
@@ -77,8 +76,8 @@ def run(asked: Asked) -> Report:
             ignore=tuple(asked.settings.ignore),
             name=built.name,
             seed=asked.seed,
+            maker=built.maker,
         )
-    report = at_maker(report, built.maker)
     return silence(report, asked.settings, Path.cwd(), model=built.run)
 
 

@@ -29,8 +29,8 @@ class Divides(ByHand):
 
 class Empty(ByHand):
     def weights(self, scores: Tensor) -> Tensor:
-        hidden = torch.arange(scores.shape[-2])[:, None] == 2
-        return scores.masked_fill(hidden, float("-inf")).softmax(-1)  # empty row
+        hidden = torch.arange(scores.shape[-2])[:, None] == 2  # empty row
+        return scores.masked_fill(hidden, float("-inf")).softmax(-1)
 
 
 class Filled(ByHand):

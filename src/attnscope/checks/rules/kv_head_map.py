@@ -40,9 +40,11 @@ def _check(subject: Subject) -> Iterator[Finding]:
 
 def _is_numbering(subject: Subject, met: Met) -> bool:
     """Return whether a library numbers its heads so, and leaves out none."""
+    from attnscope.checks.lines import is_installed
     from attnscope.checks.scoring.reading import is_of_a_library
 
-    return met.side == "k" and not met.unused and is_of_a_library(subject, met.call)
+    library = is_installed(met.source.file) and is_of_a_library(subject, met.call)
+    return library and met.side == "k" and not met.unused
 
 
 def _message(met: Met) -> str:

@@ -146,9 +146,11 @@ class _Reader:
         if tensor.dtype == torch.bool or named:
             return None
         stacked = tensor.dim() > 3 and habits.is_of_layers(name)
-        if stacked or habits.is_past(name) or name in {
-            self.expect.get(k) for k in ("positions", "documents", "cache")
-        }:
+        if (
+            stacked
+            or habits.is_past(name)
+            or name in {self.expect.get(k) for k in ("positions", "documents", "cache")}
+        ):
             return None
         whole = not tensor.is_floating_point() and not tensor.is_complex()
         if whole:
