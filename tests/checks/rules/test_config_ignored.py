@@ -97,6 +97,36 @@ def test_positions_that_stand_still_at_padding() -> None:
     assert not found("AS306", made, features(length=9))
 
 
+class Complex(Configured):
+    """Rotations are complex numbers, kept as a buffer or as a plain attribute."""
+
+    turns: Tensor
+
+    def __init__(self, *, kept: bool, **how: Any) -> None:
+        super().__init__(**how)
+        angles = torch.outer(torch.arange(64), self.base ** (-torch.arange(0, 8, 2) / 8))
+        if kept:
+            self.register_buffer("turns", torch.polar(torch.ones(64, 4), angles))
+        else:
+            self.turns = torch.polar(torch.ones(64, 4), angles)
+
+    def turned(self, x: Tensor) -> Tensor:
+        pairs = torch.view_as_complex(x.unflatten(-1, (4, 2)).contiguous())
+        return torch.view_as_real(pairs * self.turns[: x.shape[-2]]).flatten(-2)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_rotations_as_complex_numbers(*, kept: bool) -> None:
+    made = Complex(kept=kept, **{**RIGHT, "base": 10000.0})
+    made.config = SimpleNamespace(**CONFIG)
+    finding = only("AS306", made, features(length=9))
+    assert finding.evidence["setting"] == "rope_theta"
+    assert finding.evidence["found"] == pytest.approx(10000.0, rel=1e-3)
+    made = Complex(kept=kept, **RIGHT)
+    made.config = SimpleNamespace(**CONFIG)
+    assert not found("AS306", made, features(length=9))
+
+
 def test_a_cap_that_is_declared() -> None:
     bare = model({}, cap=None)
     finding = only("AS306", bare, features(length=9), expect={"softcap": 5.0})

@@ -56,12 +56,37 @@ def _frequencies(subject: Subject) -> Iterator[tuple[int, Tensor]]:
         steps = _steps(angles) if angles is not None else None
         if steps is not None:
             yield operation.defines[0], steps
-    for value, name in subject.base.parameters.items():
+    for value, name in _held(subject).items():
         table = tape.tensors[value].detach()
-        if "cos" in name.rpartition(".")[2].lower() and table.is_floating_point():
+        if table.is_complex():
+            steps = _from_rotations(table)
+            if steps is not None:
+                yield value, steps
+        elif "cos" in name.rpartition(".")[2].lower() and table.is_floating_point():
             flat = table.double().reshape(-1, table.shape[-1]) if table.dim() > 1 else None
             if flat is not None and len(flat) > 1 and bool((flat[0] == 1).all()):
                 yield value, _from_cosines(flat)
+
+
+def _held(subject: Subject) -> dict[int, str]:
+    """Return the values of the tape that modules hold: parameters, buffers and plain attributes."""
+    return subject.once("tables that modules hold", lambda: _find_held(subject))
+
+
+def _find_held(subject: Subject) -> dict[int, str]:
+    tape, found = subject.base.tape, dict(subject.base.parameters)
+    names = {
+        tensor.data_ptr(): f"{path}.{name}" if path else name
+        for path, module in (subject.model.named_modules() if subject.model is not None else ())
+        for name, tensor in vars(module).items()
+        if isinstance(tensor, Tensor) and tensor.numel() > 1
+    }
+    for operation in tape.operations if names else ():
+        for value in operation.values():
+            if value not in tape.maker and value not in found:
+                name = names.get(tape.tensors[value].data_ptr())
+                found |= {} if name is None else {value: name}
+    return found
 
 
 def _first(operation: Operation) -> int | None:
@@ -79,6 +104,17 @@ def _from_cosines(table: Tensor) -> Tensor:
     rows = (1.0 / rough).floor().clamp(1, len(table) - 1).long()
     cosines = table.gather(0, rows[None])[0]
     return cosines.clamp(-1, 1).arccos() / rows
+
+
+def _from_rotations(table: Tensor) -> Tensor | None:
+    """Return the frequencies of a table of exp(i · angle), position 0 first; None: it is another.
+
+    Beyond the second row an angle may have gone round.
+    """
+    rows = table.to(torch.complex128).squeeze()
+    if rows.dim() != 2 or len(rows) < 2 or float((rows.abs() - 1).abs().max()) > _ONE:
+        return None
+    return rows[1].angle() if bool((rows[0] == 1).all()) else None
 
 
 def _steps(angles: Tensor) -> Tensor | None:
@@ -111,16 +147,16 @@ def _fit(frequencies: Tensor) -> tuple[float, int] | None:
 
 def angles_line(subject: Subject, value: int) -> Source | None:
     """Return the line where the angles of a table were multiplied out, or its buffer was made."""
-    base = subject.base
-    if value in base.parameters and subject.model is not None:
-        made = defined(subject.model, base.parameters[value])
+    base, held = subject.base, _held(subject)
+    if value in held and subject.model is not None:
+        made = defined(subject.model, held[value])
         return line_of_argument(made) if made is not None else None
     maker = base.tape.maker
     operation = maker.get(value)  # the cosine
     for _ in range(16):
         first = _first(operation) if operation is not None else None
-        if first is not None and first in base.parameters and subject.model is not None:
-            made = defined(subject.model, base.parameters[first])
+        if first is not None and first in held and subject.model is not None:
+            made = defined(subject.model, held[first])
             return line_of_argument(made) if made is not None else None
         operation = maker.get(first) if first is not None else None
         if operation is None:
