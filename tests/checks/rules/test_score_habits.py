@@ -98,6 +98,16 @@ def test_half_precision_loses_weight_where_scores_are_large(times: float) -> Non
     assert [each.severity for each in lost] == ["warning"] * (times > 1.0)
 
 
+@pytest.mark.parametrize("times", [1.0, 60.0])
+def test_a_softmax_alone_in_half_precision(times: float) -> None:
+    class Cast(Sharp):
+        def weights(self, scores: Tensor) -> Tensor:
+            return scores.bfloat16().softmax(-1).to(scores.dtype)
+
+    lost = found("AS304", Cast(times), features(length=64))
+    assert [each.evidence["dtype"] for each in lost] == ["bfloat16"] * (times > 1.0)
+
+
 def test_weights_out_of_rounded_logarithms_do_not_sum_to_one() -> None:
     class Logarithms(ByHand):
         def weights(self, scores: Tensor) -> Tensor:

@@ -65,7 +65,7 @@ RULE = Rule(
         "float32 too. Fused kernels do that themselves."
     ),
     proof=(
-        "The recorded q and k, as they are in half precision, are taken through the same "
+        "The recorded q and k, as they are, are taken through the same "
         "operations in float64: half the sum of |difference| of a row of weights is the weight "
         "that went elsewhere. The rule fires where that passes 3 roundings of the type in more "
         "than one row of twenty, or where as many sums of rows are off by 2. For attention in "

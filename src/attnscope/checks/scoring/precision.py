@@ -44,23 +44,20 @@ class Lost:
 
 
 def lost_in_half(subject: Subject, call: Call) -> Lost | None:
-    """Return what a call in half precision loses; None: nothing to speak of, or it is upcast."""
-    try:
-        dtype = call.v.dtype
-    except UNREADABLE:
-        return None
-    if dtype not in _HALVES or call.kind != "eager":
+    """Return what a softmax in half precision loses; None: nothing to speak of, or it is upcast."""
+    if call.kind != "eager":
         return None
     course = course_of(subject, call)
     if course is None:
-        return _in_blocks(call, dtype)
+        return _in_blocks(call)
     softmax = course.softmax
     first = next(softmax.values(), None) if softmax is not None else None
     made = softmax.defines[0] if softmax is not None else None
     tensors = subject.base.tape.tensors
     if first is None or made is None or tensors[first].dtype not in _HALVES:
         return None
-    if tensors[made].dtype not in _HALVES:
+    dtype = tensors[made].dtype
+    if dtype not in _HALVES:
         return None
     right, ours = weights_met(subject, call), recorded_weights(subject, call)
     if right is None or ours is None or right.shape != ours.shape:
@@ -113,10 +110,19 @@ def _judged(
     return Lost(of, float(gap.mean()), high, rounding, name, source)
 
 
-def _in_blocks(call: Call, dtype: torch.dtype) -> Lost | None:
+def _in_blocks(call: Call) -> Lost | None:
     """Compare the context of attention in blocks with that of its own q, k and v in float64."""
     recipe = call.recipe
-    if not isinstance(recipe.scale, int | float) or recipe.mask.hides or recipe.bias is not None:
+    try:
+        dtype = call.v.dtype
+    except UNREADABLE:
+        return None
+    if (
+        dtype not in _HALVES
+        or not isinstance(recipe.scale, int | float)
+        or recipe.mask.hides
+        or recipe.bias is not None
+    ):
         return None
     try:
         q, k, v = (each.detach().double() for each in (call.q, call.k, call.v))
