@@ -86,6 +86,20 @@ def test_a_table_that_is_not_its_formula(tmp_path: Path, body: str, kind: str) -
     assert finding.source.code.endswith("# here")
 
 
+@pytest.mark.parametrize(("dtype", "codes"), [("bfloat16", ["AS505"]), ("float32", [])])
+def test_a_table_that_is_computed_in_half_precision(
+    tmp_path: Path, dtype: str, codes: list[str]
+) -> None:
+    body = (
+        f"place, i = place.{dtype}(), i.{dtype}()\n"
+        "    angle = place * torch.exp(i * (-9.210340371976184 / width))\n"
+        "    rows[:, 0::2], rows[:, 1::2] = angle.sin(), angle.cos()"
+    ).replace("float32()", "float()")
+    text = ADDED.format(body=body).replace("table(40,", "table(900,")
+    findings = found(tmp_path, text.replace("(2, 12, 16)", "(1, 700, 16)"), "AS505")
+    assert [code for code, _, _ in findings] == codes
+
+
 @pytest.mark.parametrize(
     "body",
     [

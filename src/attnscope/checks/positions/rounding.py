@@ -23,7 +23,7 @@ _WRONG = 0.05
 """Error of a cosine or sine far beyond its own rounding (1/256 at most, in bfloat16)."""
 
 _SAME = 0.02
-_PARTS = ("positions", "frequencies", "angles")
+_PARTS = ("positions", "exponents", "frequencies", "angles")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ def _ways() -> Iterator[tuple[torch.dtype, tuple[str, ...]]]:
 
 def _rounded(at: Tensor, speeds: Tensor, dtype: torch.dtype, parts: tuple[str, ...]) -> Tensor:
     places = at.to(dtype).double() if "positions" in parts else at
-    rates = speeds.to(dtype).double() if "frequencies" in parts else speeds
+    rates = speeds.log().to(dtype).double().exp() if "exponents" in parts else speeds
+    rates = rates.to(dtype).double() if "frequencies" in parts else rates
     angles = places * rates
     return angles.to(dtype).double() if "angles" in parts else angles
 
