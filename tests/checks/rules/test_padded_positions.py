@@ -49,6 +49,16 @@ def test_positions_that_count_padding(tmp_path: Path, result: str) -> None:
     assert finding.source.code.endswith("# here")
 
 
+def test_a_second_input_that_runs_along(tmp_path: Path) -> None:
+    text = program(COUNTED + "\n        x = x + self.returns(returns)")
+    text = text.replace("input_ids, attention_mask):", "input_ids, returns, attention_mask):")
+    text = text.replace("self.qkv =", "self.returns = nn.Linear(1, width)\n        self.qkv =")
+    text = text.replace('"attention_mask": ', '"returns": torch.randn(3, 9, 1), "attention_mask": ')
+    assert only(tmp_path, text, "AS504").evidence["pads"] == 4
+    right = text.replace("torch.arange(n))", "(real.cumsum(1) - 1).clamp(min=0))")
+    assert found(tmp_path, right, "AS504") == []
+
+
 @pytest.mark.parametrize(("declared", "severity"), [(True, "error"), (False, "note")])
 def test_padding_that_only_the_model_reads(
     tmp_path: Path, severity: str, *, declared: bool

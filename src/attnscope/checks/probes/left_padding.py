@@ -56,7 +56,9 @@ def left_padding(subject: Subject) -> LeftPadding:
 def _compared(subject: Subject, padding: Padding, real: Tensor, chosen: int) -> LeftPadding:
     """Run one sample without its padding."""
     pads = int((~real[chosen]).sum())
-    shorn = subject.watched(_without(subject, chosen, pads, padding))
+    shorn = subject.watched(_without(subject, chosen, pads, {padding.stream.name}))
+    if shorn.error is not None:  # others run along with it, token by token
+        shorn = subject.watched(_without(subject, chosen, pads, _alongside(subject, padding)))
     if shorn.error is not None:
         raise Skipped("the model raises for a sample without its padding")
     if not subject.base.located or not shorn.located:
@@ -100,14 +102,25 @@ def _left_padded(real: Tensor) -> list[int]:
     return list(dict.fromkeys([*ordered[-1:], *ordered[:1]]))
 
 
-def _without(subject: Subject, sample: int, pads: int, padding: Padding) -> Given:
-    """Return the inputs of one sample without its first tokens."""
+def _alongside(subject: Subject, padding: Padding) -> set[str]:
+    """Return the streams that are as long as a padded one, and have no padding of their own."""
+    padded = {each.stream.name for each in subject.roles.padding} - {padding.stream.name}
+    own, given = padding.stream, subject.given
+    return {
+        each.name
+        for each in subject.roles.streams
+        if each.length(given) == own.length(given) and each.memory == own.memory
+    } - padded
+
+
+def _without(subject: Subject, sample: int, pads: int, streams: set[str]) -> Given:
+    """Return the inputs of one sample without the first tokens of some streams."""
     given = alone(subject, sample)
     axes = subject.roles.length_axes
 
     def shorn(name: str, tensor: Tensor) -> Tensor:
         for axis, stream in axes.get(name, {}).items():
-            if stream == padding.stream.name:
+            if stream in streams:
                 tensor = tensor.narrow(axis, pads, tensor.shape[axis] - pads)
         return tensor.clone()
 
