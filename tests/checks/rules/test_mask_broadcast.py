@@ -39,6 +39,19 @@ def test_heads_of_other_samples_get_the_mask(tmp_path: Path, tiled: str) -> None
     assert "AS202" in {each.code for each in finding.follows}
 
 
+@pytest.mark.parametrize(
+    ("tiled", "right"), [("repeat(self.heads, 1, 1)", False), ("repeat_interleave(2, 0)", True)]
+)
+def test_a_mask_that_is_made_of_groups(tmp_path: Path, tiled: str, *, right: bool) -> None:
+    text = FOLDED.format(tiled=tiled).replace("x, drop)", "x, group)")
+    text = text.replace("drop[:, None, :].expand(b, n, n)", "group[:, None] != group[:, :, None]")
+    text = text[: text.index("inputs = ")] + (
+        "group = torch.tensor([[0] * 7, [0, 0, 1, 1, 1, 2, 2], [0, 1] * 3 + [2]])\n"
+        'inputs = {"x": torch.randn(3, 7, 16), "group": group}\n'
+    )
+    assert codes(tmp_path, text) == ([] if right else ["AS211"])
+
+
 def test_heads_of_a_sample_next_to_each_other(tmp_path: Path) -> None:
     assert codes(tmp_path, FOLDED.format(tiled="repeat_interleave(self.heads, 0)")) == []
 

@@ -133,4 +133,25 @@ def _opposite(subject: Subject, name: str, tensor: Tensor, row: Tensor) -> Tenso
         return (tensor.max() - row).to(tensor.dtype)
     beside = subject.roles.stream(name) is None  # edges of a graph, say
     is_mask = habits.is_mask(name) or padding is not None or beside
-    return 1 - row if is_mask and bool(((tensor == 0) | (tensor == 1)).all()) else None
+    if is_mask and bool(((tensor == 0) | (tensor == 1)).all()):
+        return 1 - row
+    main = subject.roles.main
+    return None if main is None or name == main.name else _regrouped(tensor, row)
+
+
+def _regrouped(tensor: Tensor, row: Tensor) -> Tensor | None:
+    """Return whole numbers that say of other tokens of a row that they belong together.
+
+    Documents, segments and groups make a mask by being equal, so that renaming them says the same.
+    """
+    if tensor.is_floating_point() or tensor.is_complex() or row.dim() != 1:
+        return None
+    known: Tensor = tensor.unique()
+    if not 1 < len(known) < tensor.numel():
+        return None
+    at = torch.arange(len(row), device=row.device)
+    together = row[:, None] == row
+    for other in (known[at % 2], known[(at * 2 >= len(row)).long()]):
+        if not torch.equal(other[:, None] == other, together):
+            return other
+    return None
