@@ -123,6 +123,20 @@ class FromZero(Turned):
         return k if past is None else torch.cat([past[0], k], 2)
 
 
+class LeftOut(Turned):
+    def turn(self, x: Tensor, start: int = 0) -> Tensor:
+        at = torch.arange(start, start + x.shape[2])[:, None]
+        angles = at * torch.tensor([1.0, 0.3, 0.1, 0.03])
+        a, b = x.chunk(2, -1)
+        return torch.cat(
+            [a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1
+        )
+
+    def keys(self, past: Past, k: Tensor, _seen: int) -> Tensor:
+        k = self.turn(k)  # left out
+        return k if past is None else torch.cat([past[0], k], 2)
+
+
 class TurnedAgain(Turned):
     def keys(self, past: Past, k: Tensor, _seen: int) -> Tensor:
         k = k if past is None else torch.cat([past[0], k], 2)
@@ -166,6 +180,7 @@ def test_a_choice_among_equals_proves_nothing() -> None:
         (Swapped, "swapped"),
         (Forgets, "forgets"),
         (FromZero, "from zero"),
+        (LeftOut, "left out"),
         (TurnedAgain, "turned again"),
     ],
 )

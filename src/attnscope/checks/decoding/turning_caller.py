@@ -14,6 +14,7 @@ from torch import Tensor
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.checks.masking.frames import Frame, frames_of_run
+from attnscope.checks.scoring.defaults import leaves_out
 from attnscope.differ.sides.side import Side
 
 __all__ = ["line_of_caller", "line_that_hands"]
@@ -30,6 +31,8 @@ def line_of_caller(
     frames = frames_of_run(run, operation, side.tape.operations)
     if len(frames) < 2 or frames[0].name in {"forward", "__call__"} or not frames[1].own:
         return None
+    if operation.source is not None and leaves_out(operation.source, frames[1].source()):
+        return frames[1].source()
     elsewhere = any(
         number in right and other.source == operation.source and other.name == operation.name
         for number, other in enumerate(side.tape.operations)

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from attnscope.calls.source import Source
-from attnscope.checks.statements import enclosing, first_where
+from attnscope.checks.statements import enclosing, first_where, statement_at
 
-__all__ = ["line_that_leaves_out"]
+__all__ = ["leaves_out", "line_that_leaves_out"]
 
 _SAME = 1e-2
 _POWERS = frozenset("pow power log exp".split())
@@ -40,16 +40,39 @@ def line_that_leaves_out(run: Any, source: Source, base: float) -> Source | None
     return None
 
 
+def leaves_out(source: Source, caller: Source) -> bool:
+    """Return whether a caller leaves a parameter at its default, which a line of a function reads.
+
+    source: the line; caller: that which calls the function.
+    """
+    around = list(enclosing(source.file, source.line))
+    function = next((each for each in around if isinstance(each, _Function)), None)
+    read, call = (statement_at(each.file, each.line) for each in (source, caller))
+    if function is None or read is None or call is None:
+        return False
+    names = {each.id for each in ast.walk(read) if isinstance(each, ast.Name)}
+    bound = any(isinstance(each, ast.ClassDef) for each in around)
+    return any(
+        parameter in names and _leaves(call, name=function.name, parameter=parameter, at=at - bound)
+        for parameter, at, _ in _with_default(function)
+    )
+
+
 def _defaults(function: _Function, base: float) -> Iterator[tuple[str, int]]:
     """Iterate over the parameters with that default, and their places among the positional ones."""
-    plain, given = function.args.args, function.args.defaults
-    first = len(plain) - len(given)
-    for at, default in enumerate(given, start=first):
+    for parameter, at, default in _with_default(function):
         if _is_number(default, base):
-            yield plain[at].arg, at
+            yield parameter, at
+
+
+def _with_default(function: _Function) -> Iterator[tuple[str, int, ast.expr]]:
+    """Iterate over the parameters that have a default, their places, and the default."""
+    plain, given = function.args.args, function.args.defaults
+    for at, default in enumerate(given, start=len(plain) - len(given)):
+        yield plain[at].arg, at, default
     for each, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
-        if value is not None and _is_number(value, base):
-            yield each.arg, len(plain) + 1
+        if value is not None:
+            yield each.arg, len(plain) + 1, value
 
 
 def _is_number(node: ast.expr, wanted: float) -> bool:
