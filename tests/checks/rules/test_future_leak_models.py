@@ -137,6 +137,24 @@ def test_a_window_to_both_sides_is_not_causal() -> None:
     assert not found(Near(), features())
 
 
+def test_an_argument_named_after_causality_goes_before_a_mask_that_is_none() -> None:
+    class InTraining(NoMask):
+        def forward(self, x: Tensor) -> Any:
+            q, k, v = x[:, None], x[:, None], x[:, None]
+            y = F.scaled_dot_product_attention(
+                q,
+                k,
+                v,
+                attn_mask=None,
+                is_causal=self.training,  # in training
+            )
+            return y[:, 0]
+
+    finding = only(InTraining().eval(), features(), CAUSAL)
+    assert finding.source is not None
+    assert finding.source.line == marked(__file__, "in training")
+
+
 # -- half types ----------------------------------------------------------------------------------
 
 

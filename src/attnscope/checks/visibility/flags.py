@@ -40,7 +40,8 @@ def line_of_flag(subject: Subject, operation: Operation) -> Source | None:
 def line_of_keyword(line: Source) -> Source:
     """Return the line of the argument that should mask the future, in a call of several lines.
 
-    That is one named after causality, or a mask that is given as None; else it is `line` itself.
+    That is one named after causality, else a mask that is given as None; without any it is `line`
+    itself.
     """
     keywords = [
         keyword
@@ -51,7 +52,8 @@ def line_of_keyword(line: Source) -> Source:
     ]
     if not keywords:
         return line
-    return at_line(line, keywords[0].value.lineno)
+    causal = [each for each in keywords if is_causal_name(each.arg or "")]
+    return at_line(line, (causal or keywords)[0].value.lineno)
 
 
 def _would_mask(name: str, value: ast.expr) -> bool:
