@@ -127,15 +127,23 @@ def _read(subject: Subject, call: Call) -> Course | None:
 def course_on(tape: Tape, located: Located) -> Course | None:
     """Return the course of a call of any run; None where its tensors don't lie on the tape."""
     spots = {
-        name: [v for v, _ in located.spots.get(name, [])] for name in ("q", "k", "v", "context")
+        name: [v for v, _ in located.spots.get(name, [])]
+        for name in ("q", "k", "v", "weights", "context")
     }
-    if not all(spots.values()):
+    ends = spots["context"] or _projected_at_once(tape, spots["weights"], spots["v"])
+    if not ends or not all(spots[name] for name in ("q", "k", "v")):
         return None
     starts = {value for name in ("q", "k", "v") for value in spots[name]}
     held = {value: tape.tensors[value] for value in starts}
-    needed = tape.program.needed(tuple(spots["context"]), held)
+    needed = tape.program.needed(tuple(ends), held)
     main, aside = _split(needed, {*spots["q"], *spots["k"]})
     return Course(located, tape, tuple(main), tuple(aside))
+
+
+def _projected_at_once(tape: Tape, weights: Iterable[int], v: Iterable[int]) -> list[int]:
+    """Return what weights, v and the output projection make in one product of three."""
+    users = (user for value in weights for user in tape.users.get(value, []))
+    return next((list(user.defines) for user in users if not {*user.values()}.isdisjoint(v)), [])
 
 
 def _split(

@@ -56,6 +56,23 @@ class Kernel(ByHand):
         return self.out(y.transpose(1, 2).reshape(b, n, d))  # type: ignore[no-any-return]
 
 
+class AtOnce(ByHand):
+    """Weights, v and the output projection are one product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole = nn.Parameter(torch.randn(3, 8, 24) / 5)
+
+    def scores(self, q: Tensor, k: Tensor) -> Tensor:
+        return q @ k.mT / q.shape[-1]  # by the width
+
+    def forward(self, x: Tensor) -> Tensor:
+        b, n, _ = x.shape
+        q, k, v = self.qkv(x).view(b, n, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        weights = self.scores(q, k).softmax(-1)
+        return torch.einsum("bhij,bhje,hed->bid", weights, v, self.whole)
+
+
 def loud(model: ByHand) -> ByHand:
     with torch.no_grad():
         nn.init.normal_(model.qkv.weight, std=model.qkv.in_features**-0.5)
@@ -130,3 +147,9 @@ def test_a_scale_that_comes_after_the_cap() -> None:
     assert line_of(finding) == marked(__file__, "capped")
     model.late = False
     assert not found("AS301", model, features(), {"softcap": 5.0})
+
+
+def test_the_line_of_a_scale_where_the_output_projection_is_part_of_the_product() -> None:
+    finding = only("AS301", AtOnce(), features(), expect={"scale": 8**-0.5})
+    assert line_of(finding) == marked(__file__, "by the width")
+    assert not found("AS301", AtOnce(), features(), expect={"scale": 1 / 8})
