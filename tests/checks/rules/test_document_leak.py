@@ -51,6 +51,11 @@ class Ignored(Packed):
         ).tril()  # order alone
 
 
+class KeysAlone(Packed):
+    def seen(self, doc_ids: Tensor) -> Tensor:
+        return (doc_ids >= 0)[:, None]  # keys alone
+
+
 class Encoder(Packed):
     def seen(self, doc_ids: Tensor) -> Tensor:
         return doc_ids[:, :, None] <= doc_ids[:, None]  # an encoder's
@@ -62,7 +67,13 @@ def inputs() -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "mark"), [(Ordered, "ordered"), (Ignored, "order alone"), (Encoder, "an encoder's")]
+    ("kind", "mark"),
+    [
+        (Ordered, "ordered"),
+        (Ignored, "order alone"),
+        (KeysAlone, "keys alone"),
+        (Encoder, "an encoder's"),
+    ],
 )
 def test_the_line_that_shows_other_documents(kind: type[Packed], mark: str) -> None:
     (finding,) = found(kind(), inputs(), {"documents": "doc_ids"})

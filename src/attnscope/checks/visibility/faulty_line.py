@@ -78,7 +78,7 @@ def _of_call(
             course = each
             break
     else:
-        made = whole_of(course) if whole else None
+        made = whole_of(course, ordered=ways[0].ordered) if whole else None
     if made is None:
         hides = bool((~layer.visible & layer.visible.any(1, keepdim=True)).any())
         return line_of_making(course, ways, hides=hides, of_inputs=of_inputs), None

@@ -104,19 +104,21 @@ def _finds_all_alike(operation: Operation, course: Course, of_inputs: frozenset[
     return alike and len(operands) > 1 and of_inputs.issuperset(operands)
 
 
-def whole_of(course: Course) -> Operation | None:
-    """Return the last operation that makes the mask of pairs which is applied.
+def whole_of(course: Course, *, ordered: bool) -> Operation | None:
+    """Return the last operation that makes the mask which is applied.
 
-    Layout and negations in the function that applies it belong to the application. None: the mask
-    is an input, or none of pairs was made: one of keys alone is right as far as it goes.
+    Layout and negations in the function that applies it belong to the application. ordered: it
+    should know the order of tokens; then a mask of keys alone is right as far as it goes, as a
+    flag can do the rest. None: the mask is an input, or none was made that counts.
     """
     applied = course.hiding[-1] if course.hiding else course.softmax
     if applied is None or applied.source is None:
         return None
+    axes = 2 if ordered else 1
+    sizes = (course.call.queries, course.call.keys)[-axes:]
     for value in _masks(course, applied):
         found = _handed(course, value, applied.source)
-        shape = course.tape.tensors[value].shape
-        if found is not None and shape[-2:] == (course.call.queries, course.call.keys):
+        if found is not None and course.tape.tensors[value].shape[-axes:] == sizes:
             return found
     return None
 
