@@ -138,3 +138,36 @@ class TwoSets(WithMemory):
 
 def test_several_sets_of_keys_side_by_side_are_no_staircase() -> None:
     assert not found(TwoSets(), inputs())
+
+
+class Foretells(WithMemory):
+    """The answer to each question is to be foretold: its key is hidden, a null key is the first."""
+
+    def forward(self, question: Tensor, answer: Tensor) -> Any:
+        b, t, c = question.shape
+        q = self.q(question).view(b, t, 3, -1).transpose(1, 2)
+        held = torch.cat([torch.zeros(b, 1, c), self.holds(question, answer)], 1)
+        k, v = self.kv(held).view(b, -1, 2, 3, 8).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # strictly before
+        return self.out(y.transpose(1, 2).reshape(b, t, c))
+
+    def holds(self, question: Tensor, answer: Tensor) -> Tensor:
+        return question + answer
+
+
+class AsksItself(Foretells):
+    """Keys hold no more than what queries know."""
+
+    def holds(self, question: Tensor, answer: Tensor) -> Tensor:
+        return question + 0 * answer
+
+
+def answered() -> dict[str, Tensor]:
+    g = torch.Generator().manual_seed(0)
+    return {name: torch.randn(2, 5, 24, generator=g) for name in ("question", "answer")}
+
+
+def test_keys_that_hold_the_answer_are_hidden_from_their_own_query() -> None:
+    assert not found(Foretells(), answered(), {})
+    (finding,) = found(AsksItself(), answered(), {})
+    assert finding.code == "AS206"

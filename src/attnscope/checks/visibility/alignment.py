@@ -16,6 +16,7 @@ from attnscope.checks.rule import Skipped
 from attnscope.checks.subject.roles import Stream
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.subject.varying import other_tokens
+from attnscope.checks.unreadable import UNREADABLE
 from attnscope.checks.visibility.making import Pairs, line_of_making
 from attnscope.checks.visibility.tokens import value_in
 from attnscope.differ.sides.located import Located
@@ -91,8 +92,35 @@ def misaligned_in_base(subject: Subject, stream: Stream) -> Iterator[Misalignmen
     for located in calls:
         offset = _first_own_key(subject, stream, located)
         found = misaligned(side, located, offset) if offset is not None else None
-        if found is not None:
-            yield found
+        if found is None or (_strictly_past(found) and _keys_hold_more(subject, located, found)):
+            continue
+        yield found
+
+
+def _strictly_past(found: Misalignment) -> bool:
+    """Return whether each query sees all keys before its own: `own` is the last query's."""
+    return found.seen == found.own - 1
+
+
+def _keys_hold_more(subject: Subject, located: Located, found: Misalignment) -> bool:
+    """Return whether own keys hold an input that no query is told: it is what is to be foretold."""
+    tape = subject.base.tape
+    values = [value for end in "qk" for value, _ in located.spots[end]]
+    for name in subject.given.values:
+        start = subject.input_value(name)
+        if start is None or tape.tensors[start].numel() < found.queries:
+            continue
+        given = tape.tensors[start]
+        others = given.flatten().roll(1).view(given.shape)
+        try:
+            before = tape.run(values, wide=True)
+            after = tape.run(values, {start: others}, wide=True)
+            q, k = (differs(located.read(end, before), located.read(end, after)) for end in "qk")
+        except UNREADABLE:
+            continue
+        if bool(k[..., found.offset :, :].any()) and not bool(q.any()):
+            return True
+    return False
 
 
 def _first_own_key(subject: Subject, stream: Stream, located: Located) -> int | None:
