@@ -123,3 +123,42 @@ def test_attention_that_is_dropped_has_no_features_over() -> None:
             return x * 2.0
 
     assert not found("AS105", Dropped(), features())
+
+
+class Neighbours(nn.Module):
+    """Keys are windows of a convolution's result, of which every other frame is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Conv1d(24, 24, 1) for _ in range(3))
+
+    def windows(self, x: Tensor) -> Tensor:
+        around = nn.functional.pad(x, (2, 2)).unfold(2, 5, 1)[..., ::2]
+        return around.reshape(x.shape[0], 4, 6, -1, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.mT
+        q = self.q(x).view(x.shape[0], 4, 6, -1, 1)
+        k, v = self.windows(self.k(x)), self.windows(self.v(x))
+        weights = ((q * k).sum(2) / 6**0.5).softmax(-1)
+        return (weights[:, :, None] * v).sum(-1).reshape(x.shape).mT
+
+
+class Chomped(nn.Module):
+    """Keys and queries come from causal convolutions, whose last frames are cut off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k = (nn.Conv1d(24, 24, 3, padding=2) for _ in range(2))
+        self.v = nn.Linear(24, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k = (part(x.mT)[..., :-2].unflatten(1, (4, -1)).mT for part in (self.q, self.k))
+        v = self.v(x).unflatten(-1, (4, -1)).transpose(1, 2)
+        weights = (q @ k.mT * 6**-0.5).softmax(-1)
+        return (weights @ v).transpose(1, 2).flatten(2)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", [Neighbours, Chomped])
+def test_frames_that_a_convolution_made_are_no_features(kind: type[nn.Module]) -> None:
+    assert not found("AS105", kind(), features())

@@ -13,6 +13,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.influence import differs
+from attnscope.checks.operations import CONTRACTIONS, CONVOLUTIONS
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
@@ -37,6 +38,8 @@ def left_over(subject: Subject) -> Iterator[Leftover]:
     for projected, (call, taken) in _taken(subject).items():
         tensor = subject.base.tape.tensors[projected]
         if tensor.dim() < 2 or tensor.numel() > _MOST_ENTRIES:
+            continue
+        if not _ends_in_features(subject, projected):
             continue
         try:
             unused = _unused(subject, projected, [value for value, _ in taken])
@@ -83,6 +86,23 @@ def _rearranged(
     for each in before if operation.name in _JOINS else before[:1]:
         for at, operations in _rearranged(maker, each):
             yield at, [operation, *operations]
+
+
+def _ends_in_features(subject: Subject, value: int) -> bool:
+    """Return whether the last axis are features: of a convolution, and of its windows, they aren't.
+
+    What has its shape, such as a norm or an activation, leaves the axes as they are.
+    """
+    tape, shape = subject.base.tape, subject.base.tape.tensors[value].shape
+    operation = tape.maker.get(value)
+    while operation is not None and operation.name not in CONVOLUTIONS | _WINDOWS:
+        alike = (v for v in operation.values() if tape.tensors[v].shape == shape)
+        before = None if operation.name in CONTRACTIONS else next(alike, None)
+        operation = tape.maker.get(before) if before is not None else None
+    return operation is None
+
+
+_WINDOWS = frozenset({"unfold"})
 
 
 def _stages(subject: Subject) -> list[int]:
