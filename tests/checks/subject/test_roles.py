@@ -279,3 +279,20 @@ def test_a_target_is_a_label_unless_a_source_goes_with_it() -> None:
     assert [each.name for each in decoded.roles.streams] == ["target", "source"]
     learned = Subject(learns, {"x": ids(2, 5), "target": ids(2, 5)})
     assert [each.name for each in learned.roles.streams] == ["x"]
+
+
+class AtomsAndDegrees(nn.Module):
+    """Atom 0 is padding; degree 0 is a degree like others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.atom, self.degree = nn.Embedding(9, 8, padding_idx=0), nn.Embedding(5, 8)
+
+    def forward(self, atoms: Tensor, degrees: Tensor) -> Tensor:
+        return self.atom(atoms) + self.degree(degrees)
+
+
+def test_the_padding_id_of_a_table_is_that_of_the_ids_that_go_to_it() -> None:
+    atoms, degrees = torch.tensor([[3, 5, 2, 0], [4, 1, 0, 0]]), torch.tensor([[0, 3, 1, 2]] * 2)
+    roles = Subject(AtomsAndDegrees().eval(), {"atoms": atoms, "degrees": degrees}).roles
+    assert [each.name for each in roles.padding] == ["atoms"]

@@ -24,7 +24,7 @@ from attnscope.checks.subject.given import Given
 from attnscope.checks.subject.intent import Intent, causal_intent, is_library_config
 from attnscope.checks.subject.reading import read_roles
 from attnscope.checks.subject.restoring import restored, seeded
-from attnscope.checks.subject.roles import Roles
+from attnscope.checks.subject.roles import Padding, Roles
 from attnscope.checks.subject.shown import shown_paddings, untold_masks
 from attnscope.differ.sides.located import Located
 from attnscope.differ.sides.outputs import outputs_of
@@ -77,10 +77,25 @@ class Subject:
     def roles(self) -> Roles:
         """What each input is, by what is declared, by names and values, and by how it ran."""
         roles = read_roles(self.run, self.given, self.expect)
+        told = tuple(each for each in roles.padding if not self._goes_to_another_table(each))
+        roles = replace(roles, padding=told)
         if not untold_masks(self.given, roles):
             return roles
         shown = shown_paddings(self.given, roles, self.calls)
         return replace(roles, padding=(*roles.padding, *shown))
+
+    def _goes_to_another_table(self, padding: Padding) -> bool:
+        """Return whether ids taken for padding by an embedding's padding_idx go to others alone."""
+        if padding.declared or padding.pad_id is None or self.model is None:
+            return False
+        tables = [each for each in self.model.modules() if isinstance(each, nn.Embedding)]
+        if len({each.padding_idx for each in tables}) < 2:
+            return False  # all of them have it, or none: the config says it
+        value = self.input_value(padding.name)
+        users = self.base.tape.users.get(value, []) if value is not None else []
+        read = {v for each in users if each.name == "embedding" for v in each.values()}
+        held = [each for each in tables if self.base.tape.value_of(each.weight) in read]
+        return bool(held) and all(each.padding_idx is None for each in held)
 
     @cached_property
     def causal(self) -> Intent | None:
