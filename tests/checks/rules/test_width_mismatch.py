@@ -141,7 +141,7 @@ class Neighbours(nn.Module):
         q = self.q(x).view(x.shape[0], 4, 6, -1, 1)
         k, v = self.windows(self.k(x)), self.windows(self.v(x))
         weights = ((q * k).sum(2) / 6**0.5).softmax(-1)
-        return (weights[:, :, None] * v).sum(-1).reshape(x.shape).mT
+        return (weights[:, :, None] * v).sum(-1).reshape(x.shape).mT  # type: ignore[no-any-return]
 
 
 class Chomped(nn.Module):

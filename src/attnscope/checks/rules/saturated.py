@@ -22,13 +22,16 @@ _ONE_HOT = 0.75
 _RESTING = 0.5
 """Share of the rows in heads that rest on one key, from which sharpness is a habit and no fault."""
 
+_LARGE = 2.0
+"""Root mean square from which what q and k are made of is large: no norm was there before."""
+
 _ROUNDED = 1.01
 """Over head_dim, that no q·k of unit entries passes: norms have an eps, and are rounded."""
 
 
 def _check(subject: Subject) -> Iterator[Finding]:
     from attnscope.checks.course import course_of
-    from attnscope.checks.scoring.sharpness import sharpness_of
+    from attnscope.checks.scoring.sharpness import at_unit, sharpness_of
 
     for call in subject.calls:
         found = sharpness_of(subject, call)
@@ -38,13 +41,19 @@ def _check(subject: Subject) -> Iterator[Finding]:
             continue
         if found.reach is not None and found.reach <= _ROUNDED * call.head_dim:
             continue
-        course = course_of(subject, call)
+        course, unit = course_of(subject, call), at_unit(subject, call)
+        large = unit is not None and unit.size > _LARGE and unit.sensitivity > _SENSITIVITY
+        cause = (
+            f". It is what they are made of that is large, {unit.size:.2g} in the root mean square "
+            f"where a norm gives 1: with 1 it were {unit.sensitivity:.2g}"
+            if large and unit is not None
+            else ""
+        )
         yield RULE.found(
             f"{found.one_hot:.0%} of the rows of all heads give one key nearly all weight "
             "(mean of 1 - Σw² is "
             f"{found.sensitivity:.2g}, where uniform weights have {1 - 1 / call.keys:.2g}): "
-            "the gradient of q and k "
-            "has this factor",
+            f"the gradient of q and k has this factor{cause}",
             {
                 "sensitivity": found.sensitivity,
                 "one_hot_rows": found.one_hot,
@@ -53,6 +62,7 @@ def _check(subject: Subject) -> Iterator[Finding]:
             },
             source=course.line(course.softmax) if course is not None else None,
             call=call,
+            severity="note" if large else None,
         )
 
 
@@ -81,7 +91,9 @@ RULE = Rule(
     limits=(
         "Single sharp heads are common in trained models and are left alone. So is QK-norm without "
         "a scale (Gemma 4): q and k of unit entries, whose scores are bounded by head_dim, and "
-        "whose gains are the temperature that is learned; whether that lacks a scale is AS301's."
+        "whose gains are the temperature that is learned; whether that lacks a scale is AS301's. "
+        "Where it is not the weights but what they are given that is large, as embeddings times "
+        "√width are before the first norm, it is a note."
     ),
     sources=(
         "https://arxiv.org/abs/2303.06296",

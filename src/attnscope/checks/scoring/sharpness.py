@@ -15,7 +15,7 @@ from attnscope.checks.scoring.reading import recorded_weights
 from attnscope.checks.subject.subject import Subject
 from attnscope.checks.unreadable import UNREADABLE
 
-__all__ = ["Growth", "Sharpness", "growing", "sharpness_of"]
+__all__ = ["AtUnit", "Growth", "Sharpness", "at_unit", "growing", "sharpness_of"]
 
 _ONE_KEY = 0.8
 """Share of a head's rows with the same largest key from which it rests on that key."""
@@ -76,6 +76,38 @@ def _measure(subject: Subject, call: Call) -> Sharpness | None:
         rows,
         _reach(call),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AtUnit:
+    """What a call would be if what its projections receive had entries of a mean square of 1.
+
+    size: the root mean square that it has, of q's and k's in the geometric mean; sensitivity: as of
+    `Sharpness`.
+    """
+
+    size: float
+    sensitivity: float
+
+
+def at_unit(subject: Subject, call: Call) -> AtUnit | None:
+    """Return how sharp a call would be with inputs of unit size; None: it can't be told."""
+    located, scale = subject.located(call), call.recipe.scale
+    received = located.received if located is not None else {}
+    if scale is None or not {"q", "k"} <= received.keys():
+        return None
+    tensors = (subject.base.tape.tensors[received[name]].detach().double() for name in ("q", "k"))
+    product = math.prod(float(each.square().mean().sqrt()) for each in tensors)
+    try:
+        q, k = (each.detach().double() for each in (call.q, call.k))
+        factor = scale.detach() if isinstance(scale, Tensor) else scale
+        scores = call.recipe.raw_scores(q, k) * factor / product
+        seen = call.recipe.mask.dense(call.queries, call.keys, scores.device).expand(scores.shape)
+    except (*UNREADABLE, ZeroDivisionError):
+        return None
+    weights = scores.masked_fill(~seen, float("-inf")).softmax(-1)
+    sensitivity = (1 - weights.square().sum(-1))[seen.sum(-1) > 1]
+    return AtUnit(product**0.5, float(sensitivity.mean())) if sensitivity.numel() else None
 
 
 def _reach(call: Call) -> float | None:

@@ -37,7 +37,7 @@ class UT(nn.Module):
         return self.out(x)
 
 
-# also: AS902 AS901 AS403 AS404
+# also: AS902 AS901 AS403 AS404 AS903
 with torch.random.fork_rng():
     torch.manual_seed(23)
     model = UT().eval()
