@@ -11,6 +11,7 @@ from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
 from attnscope.capture.trail import LAYOUT
 from attnscope.checks.caller import users_line
+from attnscope.checks.course import HIDING
 from attnscope.checks.masking.biases import DEEP
 from attnscope.checks.masking.frames import Frame, frames_at, line_of_missing, line_of_wrong
 from attnscope.checks.masking.hides import Hide
@@ -184,10 +185,13 @@ def frames_of(seen: Seen) -> tuple[Frame, ...]:
 def line_of_absent(seen: Seen, inputs: Iterable[int | None] = ()) -> tuple[Source, str | None]:
     """Return the line of a mask that never came, and its name where an argument was left out.
 
-    That is the condition that gives one in training alone; who left it out; where it is made of
-    the inputs and hides nothing; who calls one layer without it, and others with it; a mask that
-    lacks it; or the softmax.
+    That is where scores are hidden in a copy that nobody reads; the condition that gives one in
+    training alone; who left it out; where it is made of the inputs and hides nothing; who calls one
+    layer without it, and others with it; a mask that lacks it; or the softmax.
     """
+    dropped = _of_dropped(seen)
+    if dropped is not None:
+        return dropped, None
     frames = frames_of(seen)
     chosen = line_of_mode(frames)
     if chosen is not None:
@@ -201,6 +205,22 @@ def line_of_absent(seen: Seen, inputs: Iterable[int | None] = ()) -> tuple[Sourc
     if found is None and seen.hides:
         found = _applied(seen, seen.hides[-1])
     return users_line(seen.subject, seen.call.module, found or line_of_softmax(seen)), None
+
+
+def _of_dropped(seen: Seen) -> Source | None:
+    """Return the line that hides scores and throws the result away, as masked_fill without "_"."""
+    course = seen.course
+    scores = {v for op in course.main for v in op.defines} if course is not None else set()
+    tape = seen.subject.base.tape
+    for operation in tape.operations:
+        copies = operation.name in HIDING and operation.target is None
+        if not copies or scores.isdisjoint(operation.values()):
+            continue
+        made = operation.defines[0]
+        hides = bool((tape.tensors[made].detach() <= DEEP).any())
+        if hides and made not in scores and not tape.users.get(made):
+            return operation.source
+    return None
 
 
 def _of_nothing(seen: Seen, inputs: list[int | None]) -> Source | None:
