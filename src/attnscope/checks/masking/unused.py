@@ -45,8 +45,11 @@ class Unused:
 
 
 def unused_arguments(subject: Subject) -> Iterator[Unused]:
-    """Iterate over masks, lengths, windows that a function around attention never reads."""
-    known: set[tuple[str, str]] = set()
+    """Iterate over masks, lengths, windows that a function around attention never reads.
+
+    Each is told of at the first attention with as many keys as it speaks of, or at the first.
+    """
+    found: dict[tuple[str, str], tuple[Unused, bool]] = {}
     lines: set[tuple[str, int]] = set()
     for call in subject.calls:
         seen = seen_by(subject, call)
@@ -55,10 +58,12 @@ def unused_arguments(subject: Subject) -> Iterator[Unused]:
             continue
         lines.add((line.file, line.line))
         for frame, name, value, source in _around(seen, line):
-            if (name, frame.name) not in known and not _is_kept(seen, value):
-                known.add((name, frame.name))
+            fits, key = _fits(seen, value), (name, frame.name)
+            is_better = key not in found or (fits and not found[key][1])
+            if is_better and not _is_kept(seen, value):
                 at = users_line(subject, call.module, source)
-                yield Unused(name, frame.name, at, seen, _shown(value))
+                found[key] = Unused(name, frame.name, at, seen, _shown(value)), fits
+    yield from (unused for unused, _ in found.values())
 
 
 def _around(seen: Seen, line: Source) -> Iterator[tuple[Frame, str, Any, Source]]:
@@ -74,6 +79,12 @@ def _around(seen: Seen, line: Source) -> Iterator[tuple[Frame, str, Any, Source]
                 caller = next((each for each in frames[at + 1 :] if each.own), None)
                 source = caller.source() if caller is not None else line
                 yield frame, name, value, source
+
+
+def _fits(seen: Seen, value: Any) -> bool:
+    """Return whether a mask is as long as the keys of a call; other arguments fit any."""
+    is_table = isinstance(value, Tensor) and value.dim() > 1
+    return not is_table or bool(value.shape[-1] == seen.call.keys)
 
 
 def _is_kept(seen: Seen, value: Any) -> bool:
