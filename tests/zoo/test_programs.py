@@ -21,12 +21,12 @@ CHOSEN = [file for file in ALL if zlib.crc32(file.name.encode()) % 4 == 0]
 OPEN = {
     "real/transformers_39408_window_off_by_one.py": "points at the mask's definition",
     "unseen_fifth/faulty/din_ctr.py": "points one line after",
-    "unseen_fifth/faulty/gqa_fused_chunk3.py": "points at the view behind the wrong chunk",
+    "unseen_fifth/faulty/gqa_fused_chunk3.py": "points one line after",
     "unseen_fifth/faulty/intent_pos_not_added.py": "points at the module",
     "unseen_fifth/faulty/lidar_rope_axis.py": "points at the use of the helper, not into it",
     "unseen_fifth/faulty/pointcloud_shared_qk.py": "shared q and k may be meant",
     "unseen_fifth/faulty/road_graph_isolated.py": "the empty row looks like padding",
-    "unseen_fifth/faulty/saint_row_heads.py": "points into the head, not at the list that repeats it",
+    "unseen_fifth/faulty/saint_row_heads.py": "points into the head",
 }
 """Programs that are not judged right yet, with what is wrong."""
 
