@@ -13,8 +13,8 @@ from torch import Tensor
 
 from attnscope.calls.program import Operation
 from attnscope.calls.source import Source
+from attnscope.checks.defaults import leaves_out
 from attnscope.checks.masking.frames import Frame, frames_of_run
-from attnscope.checks.scoring.defaults import leaves_out
 from attnscope.differ.sides.side import Side
 
 __all__ = ["line_of_caller", "line_that_hands"]

@@ -15,13 +15,13 @@ from attnscope.calls.call import Call
 from attnscope.calls.source import Source
 from attnscope.checks.attributes import attribute
 from attnscope.checks.course import Course, course_of
+from attnscope.checks.defaults import line_that_leaves_out
 from attnscope.checks.lines import is_installed
 from attnscope.checks.listening import listening
 from attnscope.checks.masking.frames import frames_at
 from attnscope.checks.masking.sharing import is_option, line_of_building
 from attnscope.checks.operations import DIVIDES, MULTIPLIES
 from attnscope.checks.rule import Skipped
-from attnscope.checks.scoring.defaults import line_that_leaves_out
 from attnscope.checks.scoring.factors import factors_of
 from attnscope.checks.scoring.implementations import has_own_function, own_line
 from attnscope.checks.scoring.naming import name_of_scale
