@@ -64,12 +64,23 @@ def _check(subject: Subject) -> Iterator[Finding]:
     outsides = [*over_one(subject), *over_samples(subject)]
     yield from _of_additive(subject, {str(each.source) for each in outsides})
     for outside in outsides:
+        rows = _rows_that_may_be_tokens(subject) if outside.size > 1 else None
+        doubt = f"; nothing says that axis 0 of {rows} is the batch" if rows else ""
         yield RULE.found(
-            _of_outside(outside),
+            f"{_of_outside(outside)}{doubt}",
             {"axis": outside.axis, "size": outside.size, "shape": list(outside.shape)},
             source=outside.source,
             module="",
+            severity="note" if rows else None,
         )
+
+
+def _rows_that_may_be_tokens(subject: Subject) -> str | None:
+    """Return the name of a matrix (rows, features), whose rows may be the nodes of one graph."""
+    main = subject.roles.main
+    if main is None or main.certain or main.sequence_axis is not None:
+        return None
+    return main.name if subject.given.values[main.name].dim() == 2 else None
 
 
 def _of_pieces(subject: Subject) -> Iterator[Finding]:
@@ -207,7 +218,8 @@ RULE = Rule(
     limits=(
         "Weights that are masked, dropped or gated after the softmax sum to nothing known: there "
         "the recorded operation alone is looked at. With one query, one head and one sample no "
-        "other axis can be told."
+        "other axis can be told. Where the rows of a matrix are weighed, they may be the nodes of "
+        "one graph: a note."
     ),
     sources=(
         "https://github.com/labmlai/annotated_deep_learning_paper_implementations/issues/146",
