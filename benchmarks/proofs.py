@@ -22,6 +22,15 @@ from torch import Tensor
 _HF: Any = importlib.import_module("transformers")
 
 _SMALL: dict[str, Any] = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 32}
+_SMALL_PAIR: dict[str, Any] = {
+    "d_model": 32,
+    **{
+        f"{side}_{name}": size
+        for side in ("encoder", "decoder")
+        for name, size in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 64))
+    },
+}
+"""Sizes of an encoder and a decoder."""
 
 
 def main() -> int:
@@ -85,18 +94,8 @@ def cpmant() -> Iterator[str]:
 
 def fsmt() -> Iterator[str]:
     """Change the last token of the decoder alone, with and without use_cache."""
-    config = _HF.FSMTConfig(
-        langs=["en", "de"],
-        src_vocab_size=60,
-        tgt_vocab_size=60,
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
-    )
+    vocabularies = {"src_vocab_size": 60, "tgt_vocab_size": 60}
+    config = _HF.FSMTConfig(**_SMALL_PAIR, **vocabularies, langs=["en", "de"])
     model = _HF.FSMTForConditionalGeneration(config).eval()
     source, target = torch.randint(5, 60, (1, 9)), torch.randint(5, 60, (1, 7))
     for flags in ({}, {"use_cache": False}):
@@ -114,17 +113,7 @@ def fsmt() -> Iterator[str]:
 
 def led() -> Iterator[str]:
     """Hide the first half of the decoder's tokens, from a full pass and from a cached step."""
-    config = _HF.LEDConfig(
-        vocab_size=60,
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
-        attention_window=4,
-    )
+    config = _HF.LEDConfig(**_SMALL_PAIR, vocab_size=60, attention_window=4)
     model = _HF.LEDForConditionalGeneration(config).eval()
     source, target = torch.randint(5, 60, (1, 8)), torch.randint(5, 60, (1, 8))
     half = torch.ones_like(target)

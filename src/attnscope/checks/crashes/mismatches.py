@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import TypeAlias
 
 from attnscope.checks.crashes.where import Raised
+from attnscope.checks.crashes.words import Kind, Words, said
 
-__all__ = ["MISMATCHES", "Kind", "Words"]
-
-Words: TypeAlias = tuple[str, str, str]
-"""Kind, sentence, fix."""
-
-Kind: TypeAlias = tuple[str, Callable[[re.Match[str], Raised], Words]]
-"""A pattern of PyTorch's words, and what says them in ours."""
-
-
-def _projection(match: re.Match[str], _raised: Raised) -> Words:
-    _, given, wanted, _ = match.groups()
-    return (
-        "projection-width",
-        f"a projection takes {wanted} features and is given {given}",
-        (
-            "Make the layer with the width of what it receives: k and v of cross-attention have "
-            "the context's "
-            "width (kdim, vdim, context_dim), the output projection takes heads · value_dim."
-        ),
-    )
+__all__ = ["MISMATCHES"]
 
 
 def _features(match: re.Match[str], _raised: Raised) -> Words:
@@ -107,62 +87,6 @@ def _view(match: re.Match[str], _raised: Raised) -> Words:
     )
 
 
-def _split(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "split",
-        f"the parts of a fused projection don't add up: {match.group(0)[:120]}",
-        "Project to heads · head_dim + 2 · kv_heads · head_dim features and split by these sizes.",
-    )
-
-
-def _mask(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-shape",
-        f"the mask has another shape than is read: {match.group(0)[:160]}",
-        (
-            "attn_mask is (queries, keys) or (batch · heads, queries, keys), key_padding_mask "
-            "(batch, keys)."
-        ),
-    )
-
-
-def _mask_type(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-type",
-        f"the mask is of a type that can't be read as one: {match.group(0)[:160]}",
-        (
-            "Make it boolean: mask.bool(), True = may attend for F.scaled_dot_product_attention, "
-            "True = "
-            "is hidden for masked_fill."
-        ),
-    )
-
-
-def _both(_match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-and-causal",
-        "a mask and is_causal=True are given together, which the kernel refuses",
-        "Join the causal mask with your own (mask & tril) and pass that alone.",
-    )
-
-
-def _types(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "types",
-        f"tensors of different types meet: {match.group(0)[:160]}",
-        "Cast q, k, v (and a float mask) to one type before the product.",
-    )
-
-
-def _embedding(match: re.Match[str], _raised: Raised) -> Words:
-    wanted, given = match.groups()
-    return (
-        "projection-width",
-        f"the layer was made for embed_dim {wanted} and is given {given} features",
-        "Give embed_dim the width of the query, and kdim and vdim those of key and value.",
-    )
-
-
 def _projected(match: re.Match[str], _raised: Raised) -> Words:
     name, wanted, given = match.groups()
     made, received = (sizes.split(",")[-1].strip() for sizes in (given, wanted))
@@ -176,54 +100,94 @@ def _projected(match: re.Match[str], _raised: Raised) -> Words:
     )
 
 
-def _apart(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "sizes",
-        f"key and value, or query, don't fit each other: {match.group(0)[:160]}",
-        "key and value hold one row for each token of one sequence: give both the same one.",
-    )
-
-
-def _divide(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "head-count",
-        f"the heads don't divide: {match.group(0)[:160]}",
-        "Choose heads that divide the width, and kv heads that divide the heads.",
-    )
-
-
-def _letters(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "q-k-width",
-        f"an einsum gives one letter two sizes: {match.group(0)[:200]}",
-        "A letter is one axis: compare the sizes of q, k and v that are named here.",
-    )
-
-
-def _joined(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "joining",
-        f"tensors are joined whose other axes differ: {match.group(0)[:160]}",
-        "Join a cache along the axis of tokens (dim=-2 of (batch, heads, length, head_dim)).",
-    )
-
+_PROJECTION = said(
+    "projection-width",
+    "a projection takes {3} features and is given {2}",
+    (
+        "Make the layer with the width of what it receives: k and v of cross-attention have the "
+        "context's width (kdim, vdim, context_dim), the output projection takes heads · value_dim."
+    ),
+)
+_SPLIT = said(
+    "split",
+    "the parts of a fused projection don't add up: {0}",
+    "Project to heads · head_dim + 2 · kv_heads · head_dim features and split by these sizes.",
+)
+_MASK = said(
+    "mask-shape",
+    "the mask has another shape than is read: {0}",
+    (
+        "attn_mask is (queries, keys) or (batch · heads, queries, keys), key_padding_mask (batch, "
+        "keys)."
+    ),
+)
+_MASK_TYPE = said(
+    "mask-type",
+    "the mask is of a type that can't be read as one: {0}",
+    (
+        "Make it boolean: mask.bool(), True = may attend for F.scaled_dot_product_attention, True "
+        "= is hidden for masked_fill."
+    ),
+)
+_BOTH = said(
+    "mask-and-causal",
+    "a mask and is_causal=True are given together, which the kernel refuses",
+    "Join the causal mask with your own (mask & tril) and pass that alone.",
+)
+_TYPES = said(
+    "types",
+    "tensors of different types meet: {0}",
+    "Cast q, k, v (and a float mask) to one type before the product.",
+)
+_EMBEDDING = said(
+    "projection-width",
+    "the layer was made for embed_dim {1} and is given {2} features",
+    "Give embed_dim the width of the query, and kdim and vdim those of key and value.",
+)
+_APART = said(
+    "sizes",
+    "key and value, or query, don't fit each other: {0}",
+    "key and value hold one row for each token of one sequence: give both the same one.",
+)
+_DIVIDE = said(
+    "head-count",
+    "the heads don't divide: {0}",
+    "Choose heads that divide the width, and kv heads that divide the heads.",
+)
+_LETTERS = said(
+    "q-k-width",
+    "an einsum gives one letter two sizes: {0}",
+    "A letter is one axis: compare the sizes of q, k and v that are named here.",
+)
+_JOINED = said(
+    "joining",
+    "tensors are joined whose other axes differ: {0}",
+    "Join a cache along the axis of tokens (dim=-2 of (batch, heads, length, head_dim)).",
+)
 
 _NUMBER = r"\(?(\d+)\)?"
 MISMATCHES: tuple[Kind, ...] = (
-    (r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)", _projection),
+    (r"mat1 and mat2 shapes cannot be multiplied \((\d+)x(\d+) and (\d+)x(\d+)\)", _PROJECTION),
     (
         r"first two dimensions of batch2 tensor to be: \[(\d+), (\d+)\] but got: \[(\d+), (\d+)\]",
         _features,
     ),
-    (r"(2D|3D) attn_mask is.*|key_padding_mask\.shape.*|shape of (the )?attn_mask.*", _mask),
+    (
+        (
+            r"(2D|3D) attn_mask is.*|key_padding_mask\.shape.*|shape of (the )?attn_mask.*|"
+            r"Expected key_padded_mask.*|expecting key_padding_mask.*|"
+            r"expected `(attn_mask|key_padding_mask)` to be.*"
+        ),
+        _MASK,
+    ),
     (
         (
             r"masked_fill_? only supports boolean masks.*|Expected attn_mask dtype.*|"
             r"mask must be.*bool.*|expected BoolTensor.*|only bool and floating.*"
         ),
-        _mask_type,
+        _MASK_TYPE,
     ),
-    (r"attn_mask should not be set when is_causal|is_causal.*attn_mask", _both),
+    (r"attn_mask should not be set when is_causal|is_causal.*attn_mask", _BOTH),
     (
         (
             rf"size of tensor a {_NUMBER} must match the size of tensor b {_NUMBER} at "
@@ -239,27 +203,27 @@ MISMATCHES: tuple[Kind, ...] = (
         _sizes,
     ),
     (r"shape '\[([-\d, ]+)\]' is invalid for input of size (\d+)", _view),
-    (r"split_with_sizes expects.*|unflatten: .*", _split),
-    (r"einsum\(\): .*", _letters),
-    (r"embedding dimension of (\d+), but got (\d+)", _embedding),
+    (r"split_with_sizes expects.*|unflatten: .*", _SPLIT),
+    (r"einsum\(\): .*", _LETTERS),
+    (r"embedding dimension of (\d+), but got (\d+)", _EMBEDDING),
     (
         r"expecting (\w+) weights shape of \(([\d, ]+)\), but got torch\.Size\(\[([\d, ]+)\]\)",
         _projected,
     ),
-    (r"key's sequence and batch dims .*|key shape .* does not match value shape.*", _apart),
+    (r"key's sequence and batch dims .*|key shape .* does not match value shape.*", _APART),
     (
         (
             r"[Nn]umber of heads in key and value.*|"
             r"^(?=.*(?:[Hh]ead|[Ee]mbed|d_model|hidden|\bh\b)).*(?:must be|not) divisible by.*"
         ),
-        _divide,
+        _DIVIDE,
     ),
-    (r"Sizes of tensors must match except in dimension.*", _joined),
+    (r"Sizes of tensors must match except in dimension.*", _JOINED),
     (
         (
             r"to have the same dtype.*|must have the same dtype.*|expected scalar type.*|"
             r"should be the same dtype.*|Expected query, key, and value.*"
         ),
-        _types,
+        _TYPES,
     ),
 )

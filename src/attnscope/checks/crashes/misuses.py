@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from attnscope.checks.crashes.mismatches import Kind, Words
 from attnscope.checks.crashes.where import Raised
+from attnscope.checks.crashes.words import Kind, Words, said
 
 __all__ = ["MISUSES"]
 
@@ -22,15 +22,6 @@ def _axis(match: re.Match[str], _raised: Raised) -> Words:
     )
 
 
-def _order(match: re.Match[str], _raised: Raised) -> Words:
-    has, named = match.groups()
-    return (
-        "axis",
-        f"an order of {named} axes is given to a tensor that has {has}",
-        "Name each axis once: permute(0, 2, 1, 3) of (batch, heads, length, head_dim).",
-    )
-
-
 def _unpacked(match: re.Match[str], raised: Raised) -> Words:
     parts = "axes" if re.search(r"shape|size\(", raised.code) else "parts"
     return (
@@ -43,69 +34,6 @@ def _unpacked(match: re.Match[str], raised: Raised) -> Words:
     )
 
 
-def _product(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "axis",
-        f"bmm takes (batch, rows, columns) alone: {match.group(0)[:120]}",
-        "Write @ or torch.matmul, which take heads as one more axis, or fold heads into samples.",
-    )
-
-
-def _normed(match: re.Match[str], _raised: Raised) -> Words:
-    wanted, given = match.groups()
-    return (
-        "norm-width",
-        f"a norm over {wanted} features is given a tensor of sizes [{given}]",
-        "Merge the heads first (transpose(1, 2).flatten(2)), or make the norm for head_dim.",
-    )
-
-
-def _inverted(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-type",
-        f"a mask of one type is handled as one of another: {match.group(0)[:160]}",
-        (
-            "Of a boolean mask the opposite is ~mask, of zeros and ones it is 1 - mask; "
-            "mask.bool() makes the one of the other."
-        ),
-    )
-
-
-def _asked(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-type",
-        f"a whole tensor stands as a condition: {match.group(0)[:120]}",
-        "Ask `if mask is not None`.",
-    )
-
-
-def _indexed(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-shape",
-        f"scores are indexed by a mask of another shape: {match.group(0)[:160]}",
-        "Write scores.masked_fill(mask[:, None, None, :], value), which broadcasts.",
-    )
-
-
-def _demanded(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-shape",
-        f"the mask has another shape than is read: {match.group(0)[:160]}",
-        (
-            "attn_mask is (queries, keys) or (batch · heads, queries, keys), key_padding_mask "
-            "(batch, keys)."
-        ),
-    )
-
-
-def _triangle(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "mask-shape",
-        f"a triangle is made of one axis: {match.group(0)[:120]}",
-        "A causal mask has queries and keys: torch.ones(length, length).tril().",
-    )
-
-
 def _grown(match: re.Match[str], raised: Raised) -> Words:
     kind = "mask-shape" if re.search(r"mask|bias", raised.code) else "sizes"
     return (
@@ -115,76 +43,96 @@ def _grown(match: re.Match[str], raised: Raised) -> Words:
     )
 
 
-def _tuple(_match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "tuple",
-        "a tuple stands where a tensor is read: nn.MultiheadAttention returns (output, weights)",
-        "Take the first: self.attention(x, x, x)[0], or output, weights = self.attention(x, x, x).",
-    )
-
-
-def _fraction(_match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "split",
-        "a size is a float: width / heads is one, even where it divides",
-        "Write head_dim = width // heads.",
-    )
-
-
-def _apart(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "joining",
-        f"tensors are joined that differ in their number of axes: {match.group(0)[:120]}",
-        "Expand the smaller one first: token.expand(batch, heads, -1, -1).",
-    )
-
-
-def _pattern(match: re.Match[str], _raised: Raised) -> Words:
-    return (
-        "split",
-        f"an einops pattern doesn't fit its tensor: {match.group(0)[:200]}",
-        "Give heads (h=heads) as the sizes say: (h d) is heads · head_dim.",
-    )
-
+_ORDER = said(
+    "axis",
+    "an order of {2} axes is given to a tensor that has {1}",
+    "Name each axis once: permute(0, 2, 1, 3) of (batch, heads, length, head_dim).",
+)
+_PRODUCT = said(
+    "axis",
+    "bmm takes (batch, rows, columns) alone: {0}",
+    "Write @ or torch.matmul, which take heads as one more axis, or fold heads into samples.",
+)
+_NORMED = said(
+    "norm-width",
+    "a norm over {1} features is given a tensor of sizes [{2}]",
+    "Merge the heads first (transpose(1, 2).flatten(2)), or make the norm for head_dim.",
+)
+_INVERTED = said(
+    "mask-type",
+    "a mask of one type is handled as one of another: {0}",
+    (
+        "Of a boolean mask the opposite is ~mask, of zeros and ones it is 1 - mask; mask.bool() "
+        "makes the one of the other."
+    ),
+)
+_ASKED = said(
+    "mask-type",
+    "a whole tensor stands as a condition: {0}",
+    "Ask `if mask is not None`.",
+)
+_INDEXED = said(
+    "mask-shape",
+    "scores are indexed by a mask of another shape: {0}",
+    "Write scores.masked_fill(mask[:, None, None, :], value), which broadcasts.",
+)
+_TRIANGLE = said(
+    "mask-shape",
+    "a triangle is made of one axis: {0}",
+    "A causal mask has queries and keys: torch.ones(length, length).tril().",
+)
+_TUPLE = said(
+    "tuple",
+    "a tuple stands where a tensor is read: nn.MultiheadAttention returns (output, weights)",
+    "Take the first: self.attention(x, x, x)[0], or output, weights = self.attention(x, x, x).",
+)
+_FRACTION = said(
+    "split",
+    "a size is a float: width / heads is one, even where it divides",
+    "Write head_dim = width // heads.",
+)
+_APART = said(
+    "joining",
+    "tensors are joined that differ in their number of axes: {0}",
+    "Expand the smaller one first: token.expand(batch, heads, -1, -1).",
+)
+_PATTERN = said(
+    "split",
+    "an einops pattern doesn't fit its tensor: {0}",
+    "Give heads (h=heads) as the sizes say: (h d) is heads · head_dim.",
+)
 
 MISUSES: tuple[Kind, ...] = (
     (
         r"Dimension out of range \(expected to be in range of \[-\d+, (\d+)\], but got (-?\d+)\)",
         _axis,
     ),
-    (r"input\.dim\(\) = (\d+) is not equal to len\(dims\) = (\d+)", _order),
+    (r"input\.dim\(\) = (\d+) is not equal to len\(dims\) = (\d+)", _ORDER),
     (r"(not enough|too many) values to unpack.*", _unpacked),
-    (r"batch[12] must be a 3D tensor.*", _product),
-    (r"normalized_shape=\[([\d, ]+)\], expected input .* of size ?\[([\d, ]+)\]", _normed),
+    (r"batch[12] must be a 3D tensor.*", _PRODUCT),
+    (r"normalized_shape=\[([\d, ]+)\], expected input .* of size ?\[([\d, ]+)\]", _NORMED),
     (
         (
             r"(Subtraction|Negation), the `-` operator.*bool tensor is not supported|"
             r"~ \(operator\.invert\) is only.*|where expected condition to be a boolean.*"
         ),
-        _inverted,
+        _INVERTED,
     ),
-    (r"Boolean value of Tensor with more than one value.*", _asked),
-    (r"The shape of the mask \[.*does not match.*", _indexed),
-    (
-        (
-            r"Expected key_padded_mask.*|expecting key_padding_mask.*|"
-            r"expected `(attn_mask|key_padding_mask)` to be.*"
-        ),
-        _demanded,
-    ),
-    (r"tri[lu]: input tensor must have at least 2.*", _triangle),
+    (r"Boolean value of Tensor with more than one value.*", _ASKED),
+    (r"The shape of the mask \[.*does not match.*", _INDEXED),
+    (r"tri[lu]: input tensor must have at least 2.*", _TRIANGLE),
     (r"output with shape .* doesn't match the broadcast shape.*", _grown),
     (
         r"'Tensor' and 'tuple'|'tuple' and 'Tensor'|must be Tensor, not tuple|'tuple' object has",
-        _tuple,
+        _TUPLE,
     ),
     (
         (
             r"tuple of ints, ?but got float|'float' object cannot be interpreted|"
             r"found element of type float"
         ),
-        _fraction,
+        _FRACTION,
     ),
-    (r"Tensors must have same number of dimensions.*", _apart),
-    (r"Error while processing rearrange.*", _pattern),
+    (r"Tensors must have same number of dimensions.*", _APART),
+    (r"Error while processing rearrange.*", _PATTERN),
 )

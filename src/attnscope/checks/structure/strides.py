@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -32,10 +33,7 @@ def refused_strides(error: BaseException) -> Strides | None:
     """Return the operand whose strides no fused kernel takes, where that is why a kernel raised."""
     if _REFUSED not in str(error):
         return None
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        step = frame.f_locals.get("step")
-        if not isinstance(step, Step) or step.name != _KERNEL:
-            continue
+    for step in _steps(error, _KERNEL):
         for name, tensor in zip(("query", "key", "value"), _operands(step), strict=False):
             if tensor.stride(-1) != 1:
                 shape = tuple(tensor.shape)
@@ -57,16 +55,20 @@ def refused_view(error: BaseException) -> View | None:
     """Return the view of a tensor that lies apart in memory, where that is why a forward raised."""
     if _REFUSED_VIEW not in str(error):
         return None
+    for step in _steps(error, "view"):
+        tensor, *wanted = step.args
+        whole = len(wanted) == 1 and not isinstance(wanted[0], int)
+        sizes = str(tuple(wanted[0] if whole else wanted))
+        return View(tuple(tensor.shape), tuple(tensor.stride()), sizes, line_of(error))
+    return None
+
+
+def _steps(error: BaseException, name: str) -> Iterator[Step]:
+    """Iterate over the calls of a function that an exception went through, outermost first."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         step = frame.f_locals.get("step")
-        if isinstance(step, Step) and step.name == "view":
-            tensor, *wanted = step.args
-            sizes = (
-                tuple(wanted[0]) if len(wanted) == 1 and not isinstance(wanted[0], int) else wanted
-            )
-            shown = str(tuple(sizes))
-            return View(tuple(tensor.shape), tuple(tensor.stride()), shown, line_of(error))
-    return None
+        if isinstance(step, Step) and step.name == name:
+            yield step
 
 
 def _operands(step: Step) -> list[Tensor]:

@@ -197,7 +197,7 @@ def _is_causal_edge(call: ast.Call) -> bool:
         return True
     try:
         known = ast.literal_eval(edges[0])
-    except ValueError:
+    except (ValueError, TypeError):
         own = {n.attr for n in ast.walk(edges[0]) if _is_own(n)}
         named = {n.id for n in ast.walk(edges[0]) if isinstance(n, ast.Name)} - {"self"} | own
         return len(named) > 1

@@ -103,7 +103,7 @@ def _nothing(value: ast.expr) -> Any:
         return made.get(getattr(value.func, "id", ""), ...)
     try:
         known = ast.literal_eval(value)
-    except ValueError:
+    except (ValueError, TypeError):
         return ...
     return known if known is None or known is False or known in ({}, []) else ...
 
