@@ -47,10 +47,12 @@ def kept_attributes(model: nn.Module) -> Iterator[Kept]:
     """
     known: dict[type, list[tuple[str, Any, Source | None]]] = {}
     for module in model.modules():
+        if is_of_library(module):
+            continue
         kind = type(module)
-        if not is_of_library(module):
-            found = known.setdefault(kind, list(_of_class(kind)) if kind not in known else [])
-            yield from (Kept(module, name, start, source) for name, start, source in found)
+        if kind not in known:
+            known[kind] = list(_of_class(kind))
+        yield from (Kept(module, name, start, source) for name, start, source in known[kind])
 
 
 def _of_class(kind: type) -> Iterator[tuple[str, Any, Source | None]]:
@@ -91,9 +93,9 @@ def _started(node: ast.AST) -> Iterator[tuple[str, Any]]:
         for target in targets:
             if isinstance(target, ast.Attribute):
                 yield target.attr, _nothing(node.value)
-    registers = isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "register_buffer"
-    if isinstance(node, ast.Call) and registers and len(node.args) > 1:
-        yield getattr(node.args[0], "value", ""), _nothing(node.args[1])
+    call = node if isinstance(node, ast.Call) and len(node.args) > 1 else None
+    if call is not None and getattr(call.func, "attr", "") == "register_buffer":
+        yield getattr(call.args[0], "value", ""), _nothing(call.args[1])
 
 
 def _nothing(value: ast.expr) -> Any:
